@@ -58,8 +58,8 @@ fn transfer(sqe: &Sqe) -> Transfer {
     }
 }
 
-/// Checks the description of a command's data: an SGL descriptor (PSDT 01b) of a kind that the
-/// transport has, which agrees with what came in the capsule.
+/// Checks the description of a command's data: it must be an SGL descriptor (PSDT 01b) of a kind that the transport
+/// supports, and agree with the data in the capsule.
 fn check_data<D: Driver>(
     queue: &Queue<D>,
     sqe: &Sqe,
@@ -75,7 +75,7 @@ fn check_data<D: Driver>(
     queue.transport.check_place(sqe, transfer, data)
 }
 
-/// Whose commands an [`AdminQueue`] brings to the service.
+/// The kind of queue whose commands an [`AdminQueue`] passes to the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// A connection that has not sent its Connect.
@@ -86,8 +86,7 @@ enum Role {
     Io,
 }
 
-/// An admin queue; a queue before Connect has said which kind it is; or the part of an I/O queue
-/// that has its Fabrics commands.
+/// An admin queue; a queue before its Connect; or the part of an I/O queue for its Fabrics commands.
 #[derive(Debug)]
 pub(crate) struct AdminQueue {
     /// The listener that accepted the connection.
@@ -116,7 +115,7 @@ impl AdminQueue {
         self.role = Role::Admin;
     }
 
-    /// Takes what an I/O queue needs for its Fabrics commands.
+    /// Moves out the state that an I/O queue needs for its Fabrics commands.
     pub(crate) fn for_io_queue(&mut self) -> Self {
         let deferred = std::mem::take(&mut self.deferred);
         Self {
@@ -128,7 +127,7 @@ impl AdminQueue {
         }
     }
 
-    /// Says whether the queue is the admin queue of a controller.
+    /// Returns whether the queue is the admin queue of a controller.
     pub(crate) fn is_connected(&self) -> bool {
         self.role == Role::Admin
     }
@@ -186,8 +185,8 @@ impl AdminQueue {
         None
     }
 
-    /// Makes room for a command's data; none where the data of too many is on its way. One command
-    /// of each queue has room whatever others of its address owe.
+    /// Allocates memory for a command's data; `None` while the address owes the data of too many commands. One
+    /// command of each queue always gets memory.
     fn collect<D: Driver>(&mut self, length: u32) -> Option<State<D>> {
         let buffer = match self.collecting {
             0 => AdminBuffer::uncounted(length),

@@ -1,7 +1,7 @@
-//! Admission: what happens when there is more work than room (docs/research/sources.md, D5: a full session
-//! says when to retry). Hosts are held back first: the target does not read from them. Where
-//! that goes on, and a host understands Command Retry Delay, its commands are told when to
-//! retry. So are commands that have waited for [`WAIT_MAX`].
+//! Admission: the handling of more work than there is room for (docs/research/sources.md, D5: a full session says
+//! when to retry). Hosts are held back first: the target does not read from them. If that goes on, and a host
+//! supports Command Retry Delay, its commands are refused with a retry delay. So are commands that have waited for
+//! [`WAIT_MAX`].
 
 use std::sync::Arc;
 
@@ -40,12 +40,12 @@ pub(crate) struct SentBack {
     pub(crate) bytes: u64,
 }
 
-/// What one connection has seen of a full target.
+/// The admission state of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     /// Time at which the host was first held back.
     held_since: Option<Nanos>,
-    /// Commands that were told to retry later.
+    /// Commands that were sent back with a retry delay.
     refused: Option<RefusedOnce<Option<SentBack>>>,
 }
 
@@ -56,8 +56,8 @@ impl SentBack {
 }
 
 impl Admission {
-    /// Says whether the host must not be read from. `has_acre` says that the host understands
-    /// Command Retry Delay (Host Behavior Support, ACRE).
+    /// Returns whether the host must not be read from. `has_acre`: the host supports Command Retry Delay (Host
+    /// Behavior Support, ACRE).
     pub(crate) fn holds_back(&mut self, now: Nanos, fullness: Fullness, has_acre: bool) -> bool {
         if fullness == Fullness::Room {
             self.held_since = None;
@@ -70,13 +70,13 @@ impl Admission {
         true
     }
 
-    /// Says whether a command was sent back that may come again.
+    /// Returns whether a command was sent back and may return.
     #[inline]
     pub(crate) fn has_sent_back(&self) -> bool {
         self.refused.as_ref().is_some_and(|refused| !refused.is_empty())
     }
 
-    /// Says whether a command was sent back before, and forgets that it was.
+    /// Returns whether a command was sent back before, and forgets it.
     pub(crate) fn comes_again(&mut self, now: Nanos, sqe: &Sqe) -> bool {
         let taken = self.refused.as_mut().and_then(|refused| refused.take(now, key(sqe)));
         if let Some(Some(SentBack { session, write, bytes })) = &taken {
@@ -105,7 +105,7 @@ impl Admission {
         }
     }
 
-    /// Says whether the host was held back for as long as it is before its commands are refused.
+    /// Returns whether the host was held back long enough for its commands to be refused.
     pub(crate) fn was_patient(&self, now: Nanos) -> bool {
         self.held_since.is_some_and(|since| now.ns_since(since) > PATIENCE_NS)
     }
@@ -129,7 +129,7 @@ pub(crate) fn comes_again_by(now: Nanos, delays: RetryDelays, delay: u8) -> Nano
     now.after(delays.ns(delay).saturating_add(WAIT_MAX))
 }
 
-/// Returns what a command is known by when it is sent again.
+/// Returns the key that identifies a command when it is sent again.
 fn key(sqe: &Sqe) -> u64 {
     // NLB, bits 15:0 of CDW12.
     let [low, high, ..] = sqe.cdw12.get().to_le_bytes();

@@ -38,9 +38,8 @@ use crate::stats::counters::IoStats;
 use crate::stats::tally::{Counted, Tally};
 use crate::stats::workloads::{WorkloadId, Workloads};
 
-/// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
-/// sent so far to a namespace ends a container (docs/research/sources.md, I1: outputs end containers). An
-/// Output Mark completes at once.
+/// Output Mark: a vendor-specific I/O command without data. A host sends it to end a container with its output so
+/// far to a namespace (docs/research/sources.md, I1: outputs end containers). An Output Mark needs no device.
 const OUTPUT_MARK: u8 = 0xc0;
 
 /// Time in ns after the Connect of a controller's first I/O queue during which its host may resend
@@ -54,7 +53,7 @@ pub(crate) enum Arrived<D: Driver> {
     Marked,
     /// The command was carried out, and reads nothing.
     Done(Class),
-    /// The command was carried out, with what it has read.
+    /// The command was executed, with its read data.
     Read(Class, TxData<Buffer<D>>),
     /// The command cannot be carried out on the spot.
     Accepted(Command<D>),
@@ -118,9 +117,8 @@ impl Arrival {
         }
     }
 
-    /// Takes a new table of namespaces and the host's present rights if they have changed, and notes a
-    /// sign of life for the keep-alive timer. Returns whether the class of what the host sends and is
-    /// sent may be another one.
+    /// Refreshes the table of namespaces and the host's rights if they have changed, and notes a sign of life for
+    /// the keep-alive timer. Returns whether the class of the host's traffic may have changed.
     #[inline]
     pub(crate) fn refresh<D: Driver>(&mut self, io: &mut Context<D>) -> bool {
         self.controller.note_traffic();
@@ -272,9 +270,9 @@ impl Arrival {
         since
     }
 
-    /// Charges a command that may be resent to the limits of its session. Returns whether the command
-    /// bypasses them. A host without ACRE could not be told to wait for the debt, and its queues are
-    /// short enough to wait for the limits.
+    /// Charges a command that may be resent to the limits of its session. Returns whether the command bypasses
+    /// them. A host without ACRE does not support a delay for the debt, and its queues are short enough to wait for
+    /// the limits.
     #[cold]
     fn charge_resent<D: Driver>(
         &mut self,
@@ -474,8 +472,8 @@ impl Arrival {
         self.admission.leave();
     }
 
-    /// Says whether the host must not be read from: as many commands of its sessions wait as may
-    /// wait, and it has nothing to resend after a reconnect.
+    /// Returns whether the host must not be read from: a backlog of its sessions is full, and it has nothing to
+    /// resend after a reconnect.
     #[cold]
     pub(crate) fn holds_back<D: Driver>(&mut self, io: &Context<D>) -> bool {
         if self.resent_left > 0 && self.may_resend(io.now).is_some() {
@@ -491,7 +489,7 @@ impl Arrival {
         self.admission.holds_back(io.now, fullness, self.has_acre())
     }
 
-    /// Returns the status of a command that must be sent again later; `None` for one that may stay.
+    /// Returns the status of a command that the host must resend later; `None` for a command that may stay.
     #[cold]
     fn refusal<D: Driver>(
         &mut self,
@@ -515,7 +513,7 @@ impl Arrival {
             return is_known.then(|| send_back(io, session, charge.class, (write, bytes)));
         }
         let delay = retry_delay(io.now, session, write, io.settings.retry_delays);
-        // One that would come again at once may as well wait here.
+        // A command that would return at once may as well wait here.
         if delay == 0 || !self.admission.note_sent_back(io.now, sqe, None) {
             return None;
         }
@@ -564,7 +562,7 @@ impl Arrival {
         Status::COMMAND_INTERRUPTED.with_retry_delay(DELAY)
     }
 
-    /// Says whether the host understands Command Retry Delay (Host Behavior Support, ACRE).
+    /// Returns whether the host supports Command Retry Delay (Host Behavior Support, ACRE).
     pub(crate) fn has_acre(&self) -> bool {
         self.controller.acre.load(Ordering::Relaxed)
     }
@@ -580,8 +578,8 @@ fn refuse<D: Driver>(io: &Context<D>, session: &Session, class: Class, delay: u8
     Status::COMMAND_INTERRUPTED.with_retry_delay(delay)
 }
 
-/// Says whether a command that comes now would wait for longer than the target makes commands wait:
-/// behind those that wait here, and those that were sent back, whose turns it must not take.
+/// Returns whether a new command would wait longer than the target lets commands wait: behind the backlog, and
+/// behind commands that were sent back and keep their turns.
 fn waits_too_long(session: &Session, now: Nanos, write: bool) -> bool {
     let sent_back = session.wait_behind_sent_back(now, write);
     sent_back > 0 && sent_back.saturating_add(session.backlog.expected_wait(now)) > WAIT_MAX
@@ -610,7 +608,7 @@ pub fn host_id(nqn: &str) -> HostId {
     HostId(hasher.finish())
 }
 
-/// Returns what a command of this namespace is checked against.
+/// Returns the limits that a command of this namespace is checked against.
 #[inline]
 fn limits(namespace: &Namespace, settings: &Settings) -> IoLimits {
     IoLimits {

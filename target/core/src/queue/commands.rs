@@ -1,8 +1,8 @@
-//! The commands of a connection: how far each has come, and what it holds meanwhile.
+//! The commands of a connection: the state of each, and the resources that it holds.
 //!
-//! A command's state is changed in one place, [`Commands::change`], which knows what may follow
-//! what ([`Kind::next`]; ARCHITECTURE.md has it as a drawing). What a command holds is part of its
-//! state, so that whoever takes it out of a state has to say what becomes of it.
+//! States change in [`Commands::change`], which knows the permitted transitions ([`Kind::next`]; drawn in
+//! ARCHITECTURE.md). A command's resources are part of its state, so code that takes a state out must dispose of
+//! them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::stats::charge::Charge;
 pub(crate) enum State<D: Driver> {
     /// The slot holds no command.
     Free,
-    /// The state was taken out; the taker decides what follows.
+    /// The state was taken out; the caller sets the next one.
     Taken,
     /// An admin command's data arrives.
     Collecting(AdminBuffer),
@@ -57,9 +57,9 @@ pub(crate) enum State<D: Driver> {
     ),
     /// The command waits for its turn at its device, with the host's data.
     DeviceTurn(EntryId, Option<Buffer<D>>, Source),
-    /// The command waits for its turn to have memory for what it reads.
+    /// The command waits for its turn to get memory for its read data.
     ReadTurn(MemoryEntryId),
-    /// The command has memory for what it reads, and waits for a buffer in one piece.
+    /// The command has memory for its read data, and waits for a contiguous buffer.
     ReadBuffer(Lease),
     /// The command is in its device, or waits for memory that its device needs.
     InDevice,
@@ -76,7 +76,7 @@ pub(crate) enum State<D: Driver> {
     Withdrawn,
 }
 
-/// Where a command's data came from, and what it takes of the memory for data from hosts.
+/// The origin of a command's data, with its grant or lease of memory.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// The command has no data of the host.
@@ -85,7 +85,7 @@ pub(crate) enum Source {
     Capsule(Lease),
     /// The host was asked for the data.
     Fetched(MemoryGrant),
-    /// The command has no data of the host: the buffer is for what it reads.
+    /// The command has no data of the host: the buffer is for its read data.
     Read(Lease),
     /// The command reads blocks that its device holds, and needs no buffer.
     Held(Lease, Held),
@@ -110,7 +110,7 @@ impl Source {
     }
 }
 
-/// The states without what is in them.
+/// The states without their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Free,
@@ -136,8 +136,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the states that may follow. A command that has just arrived comes from
-    /// [`Self::Free`]; one that was answered goes there.
+    /// Returns the states that may follow. A new command comes from [`Self::Free`]; an answered one returns there.
     fn next(self) -> &'static [Self] {
         use Kind::*;
         match self {
@@ -361,7 +360,7 @@ impl<D: Driver> Commands<D> {
         &mut self.slots[index]
     }
 
-    /// Takes an I/O command into the table; [`Self::change`] says what follows.
+    /// Inserts an I/O command into the table. The caller sets its state with [`Self::change`].
     #[inline]
     pub(crate) fn arrive(&mut self, id: SlotId, command: Command<D>) {
         let slot = self.slot_mut(id);
@@ -369,7 +368,7 @@ impl<D: Driver> Commands<D> {
         *slot = Slot { state: State::Taken, command: Some(command), ..Slot::FREE };
     }
 
-    /// Takes another command into the table: one that was refused, or of an admin queue.
+    /// Inserts any other command: a refused one, or one of an admin queue.
     pub(crate) fn occupy(&mut self, id: SlotId, state: State<D>) {
         let slot = self.slot_mut(id);
         debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
@@ -391,8 +390,7 @@ impl<D: Driver> Commands<D> {
         self.counts.moved(from, kind.unwrap_or(from));
     }
 
-    /// Takes the state out of a slot, with all that the command holds. [`Self::change`] or
-    /// [`Self::release`] says what follows.
+    /// Takes the state out of a slot, with the command's resources. [`Self::change`] or [`Self::release`] follows.
     #[inline]
     pub(crate) fn take(&mut self, id: SlotId) -> State<D> {
         let slot = self.slot_mut(id);
@@ -400,15 +398,14 @@ impl<D: Driver> Commands<D> {
         std::mem::replace(&mut slot.state, State::Taken)
     }
 
-    /// Puts a state back that [`Self::take`] took out, where nothing follows.
+    /// Restores a state that [`Self::take`] took out.
     pub(crate) fn put_back(&mut self, id: SlotId, state: State<D>) {
         let slot = self.slot_mut(id);
         debug_assert_eq!(state.kind(), Some(slot.from), "another state than was taken");
         slot.state = state;
     }
 
-    /// Takes a command out of the table: the command is answered. Returns the facts of an I/O
-    /// command.
+    /// Removes an answered command from the table. Returns its state, and the facts of an I/O command.
     #[inline]
     pub(crate) fn release(&mut self, id: SlotId) -> (State<D>, Option<Command<D>>) {
         let slot = self.slot_mut(id);
@@ -481,8 +478,8 @@ impl<D: Driver> Commands<D> {
         }
     }
 
-    /// Counts the commands whose data is still to come from the host. Parked commands do not count,
-    /// as their data may all be there; what they hold is bounded apart.
+    /// Counts the commands that wait for data from the host. Parked commands do not count: their data may be
+    /// complete, and their memory has a bound of its own.
     pub(crate) fn awaiting_data(&self) -> u64 {
         [Kind::Promised, Kind::Filling, Kind::Lent, Kind::Collecting]
             .map(|kind| self.counts.of(kind))
@@ -519,10 +516,9 @@ impl<D: Driver> Commands<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }
 
-    /// Lists the commands that have waited for more than `wait_max` ns: for their turn somewhere, with
-    /// nothing under way that needs them. One that is partly carried out would begin anew when its
-    /// host sends it again: it has twice the time. ([`Self::overdue_answers`] has those in
-    /// [`State::AnswerTurn`].)
+    /// Lists the commands that have waited longer than `wait_max` ns for a turn or a buffer, with no operation in
+    /// progress. A partly executed command gets twice the time, since its host would repeat it from the start.
+    /// ([`Self::overdue_answers`] lists commands in [`State::AnswerTurn`].)
     pub(crate) fn overdue(&self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
         use Kind::*;
         let waits = [
@@ -535,7 +531,7 @@ impl<D: Driver> Commands<D> {
         let is_overdue = |id: &SlotId| {
             let Some(slot) = self.slot(*id) else { return false };
             let wait_max = match &slot.state {
-                // All that the host was asked for has come, and the next R2T waits for its turn.
+                // The host has sent all requested data; the next R2T waits for its turn.
                 State::Filling(..) if slot.asked.is_none() => 2 * wait_max,
                 State::Filling(..) => return false,
                 State::SliceTurn(sliced, _) if sliced.has_begun() => 2 * wait_max,
@@ -580,7 +576,7 @@ impl<D: Driver> Commands<D> {
         u32::try_from(self.counts.all()).unwrap_or(u32::MAX)
     }
 
-    /// Says whether a command's data arrives in its buffer.
+    /// Returns whether a command's data arrives in its buffer.
     #[inline]
     pub(crate) fn is_filling(&self, id: SlotId) -> bool {
         matches!(self.state(id), State::Filling(..))

@@ -48,8 +48,8 @@ impl Completion {
         Arc::clone(&self.stats)
     }
 
-    /// Ends a command that has left its device: gives back what it held, and counts it, among the
-    /// queue's workloads too. Returns the status for its host.
+    /// Completes a command that has left its device: releases its resources, and counts it, among the queue's
+    /// workloads too. Returns the status for its host.
     pub(crate) fn end<D: Driver>(
         &mut self,
         io: &mut Context<D>,

@@ -1,7 +1,7 @@
 //! One connection: its stream, and the queue that it carries.
 //!
-//! A connection is dropped only when the driver has nothing of it: neither its receive nor its sends,
-//! no data that is fetched, nor a command in a device.
+//! A connection is dropped only when the driver holds nothing of it: no receive, send or fetch in progress, and no
+//! command in a device.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -79,7 +79,7 @@ pub(crate) struct Connection<D: Driver> {
     paused: Option<Pause>,
     /// Time since which commands of the connection were never all read, for want of room.
     unread_since: Option<Nanos>,
-    /// Whose part of each turn it has work done in.
+    /// The host whose share of each turn the connection uses.
     host: HostTurn,
     receiver: Receiver,
     sender: Sender,
@@ -104,7 +104,7 @@ enum Pause {
 struct Closing {
     /// Time after which nothing more is sent.
     deadline: Nanos,
-    /// Whether what is queued (a termination request) is sent first.
+    /// Whether queued output (a termination request) is sent first.
     flush: bool,
     /// Reason of the end, in words.
     reason: Cow<'static, str>,
@@ -116,7 +116,7 @@ const UNSENT_MAX: usize = 4 << 20;
 /// The same number for a queue that is not an I/O queue, whose answers are on the heap.
 const ADMIN_UNSENT_MAX: usize = 16 << 10;
 
-/// Time that a peer has to take what is still to be sent when a connection ends.
+/// Time that a peer has to receive the remaining output when a connection ends.
 const LINGER: Duration = Duration::from_secs(1);
 
 impl<D: Driver> Connection<D> {
@@ -158,7 +158,7 @@ impl<D: Driver> Connection<D> {
 
     // The stream.
 
-    /// Begins to receive, and sends what its transport has to say first.
+    /// Starts to receive, and sends the transport's initial output.
     pub(crate) fn start(&mut self, io: &mut Context<D>) {
         self.queue.send_soon(&mut io.agenda);
         self.arm(io);
@@ -169,8 +169,8 @@ impl<D: Driver> Connection<D> {
         if !self.receiver.is_idle() || self.paused.is_some() || self.closing.is_some() {
             return;
         }
-        // What is received once goes into memory of the connection's own: others' hosts cannot take
-        // it, and no more than a little is taken from a host's socket at once.
+        // An admin queue receives into its own memory: other hosts cannot exhaust it, and one receive reads only a
+        // little from a host's socket.
         let own = matches!(self.stage, Stage::Admin(_));
         self.receiver.begin(io, &mut self.queue, own);
     }
@@ -211,7 +211,7 @@ impl<D: Driver> Connection<D> {
         self.queue.commands.end_loan(slot, buffer);
     }
 
-    /// Takes what has arrived.
+    /// Processes input that has arrived.
     #[inline]
     pub(crate) fn receive(&mut self, io: &mut Context<D>, chunk: Chunk<'_, D>) {
         if self.closing.is_some() {
@@ -229,13 +229,13 @@ impl<D: Driver> Connection<D> {
         self.receiver.stop_for_large(io, &self.queue);
     }
 
-    /// Takes what has arrived, as far as `credit` steps of work go. The steps that it took.
+    /// Processes input until `credit` steps of work are done. Returns the steps done.
     fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>, credit: u32) -> u32 {
         if let Stage::Io(queue) = &mut self.stage {
             queue.refresh(io, self.queue.key);
         }
         io.stages.capsules.take_back();
-        // What was done since then was done in turns at a device.
+        // Discards earlier steps: they belong to turns at a device.
         io.turns.take_work();
         let (mut steps, mut answers) = (0_u32, self.unsent());
         while self.closing.is_none() {
@@ -262,7 +262,7 @@ impl<D: Driver> Connection<D> {
         steps
     }
 
-    /// Says whom its work shares turns with.
+    /// Returns the kind of turns that its work is charged to.
     fn kind(&self) -> Kind {
         match self.stage {
             Stage::Admin(_) => Kind::Admin,
@@ -270,13 +270,13 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Says whether it is an I/O queue.
+    /// Returns whether it is an I/O queue.
     #[inline]
     pub(crate) fn is_io(&self) -> bool {
         matches!(self.stage, Stage::Io(_))
     }
 
-    /// Returns how many bytes of answers wait, without those that are being sent.
+    /// Returns the bytes of answers that wait, without those in flight.
     #[inline]
     fn unsent(&self) -> usize {
         let held = match &self.stage {
@@ -343,8 +343,8 @@ impl<D: Driver> Connection<D> {
         let is_io = matches!(connected.kind, QueueKind::Io);
         bound_queues(io, &self.origin, &connected);
         let (queue, shared) = (&mut self.queue, connected.shared);
-        // Until a host has proved itself it has its address's part of turns, not that of the host whose
-        // name it says. (Of an I/O queue's host the admin queue was proved.)
+        // Unauthenticated connections are scheduled by peer address, not by the NQN they claim. (The admin queue
+        // has authenticated the host of an I/O queue.)
         let known = match connected.kind {
             QueueKind::Io => true,
             QueueKind::Admin => !connected.authentication,
@@ -413,7 +413,7 @@ impl<D: Driver> Connection<D> {
         self.held.keep(rest);
         let key = self.queue.key;
         match why {
-            // The next send that ends tells.
+            // The next send that ends resumes the connection.
             Pause::Unsent => {}
             Pause::Room => io.agenda.paused.add(key),
             Pause::Turn if io.turns.wait(self.kind(), self.host, key) => {
@@ -467,7 +467,7 @@ impl<D: Driver> Connection<D> {
         self.arm(io);
     }
 
-    /// Submits what is queued for sending, unless a send is on its way already.
+    /// Submits queued output, unless a send is in flight.
     #[inline]
     pub(crate) fn flush(&mut self, io: &mut Context<D>) {
         let queue = &mut self.queue;
@@ -477,7 +477,7 @@ impl<D: Driver> Connection<D> {
         if self.closing.as_ref().is_some_and(|closing| !closing.flush) {
             return;
         }
-        // Behind what ends a connection nothing is sent any more.
+        // Nothing is sent after the message that ends a connection.
         if let Stage::Io(io_queue) = &mut self.stage
             && self.closing.is_none()
         {
@@ -569,7 +569,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Says whether it is the admin queue of a controller.
+    /// Returns whether it is the admin queue of a controller.
     pub(crate) fn is_admin(&self) -> bool {
         matches!(&self.stage, Stage::Admin(admin) if admin.is_connected())
     }
@@ -592,8 +592,8 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Aborts a command unless it is in its device. Returns whether it was aborted, and `None` where
-    /// the service is told later.
+    /// Aborts a command unless it is in its device. Returns whether it was aborted; `None` if the service gets the
+    /// result later.
     pub(crate) fn abort(
         &mut self,
         io: &mut Context<D>,
@@ -642,13 +642,13 @@ impl<D: Driver> Connection<D> {
 
     // The end.
 
-    /// Returns whose part of each turn it has.
+    /// Returns its host's place in the turns.
     pub(crate) fn host_turn(&self) -> HostTurn {
         self.host
     }
 
-    /// Begins the connection's end: nothing is received any more; with `flush` what is queued goes
-    /// out first. The first `reason` is the one that is logged.
+    /// Starts to close the connection: receiving stops; with `flush`, queued output is sent first. Only the first
+    /// `reason` is logged.
     pub(crate) fn close(
         &mut self,
         io: &mut Context<D>,
@@ -667,13 +667,12 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Says why the connection ends.
+    /// Returns the reason of the connection's end.
     pub(crate) fn end_reason(&self) -> &str {
         self.closing.as_ref().map_or("it was dropped", |closing| &closing.reason)
     }
 
-    /// Says until when a connection on its way out may send what it has; `None` where it sends no
-    /// more.
+    /// Returns the time until which a closing connection may send its output; `None` if it sends no more.
     pub(crate) fn sends_until(&self) -> Option<Nanos> {
         self.closing.as_ref().filter(|closing| closing.flush).map(|closing| closing.deadline)
     }
@@ -687,8 +686,8 @@ impl<D: Driver> Connection<D> {
             return false;
         }
         closing.flush = false;
-        // Commands in a device are settled first: a write must not reach the device after the
-        // host has been told, by the end of the stream too, that its queue is gone.
+        // Commands in a device are settled first: a write must not reach the device after the host has learned,
+        // from the end of the stream too, that its queue is gone.
         if let Stage::Io(io_queue) = &self.stage
             && !io_queue.is_settled()
         {
@@ -699,15 +698,14 @@ impl<D: Driver> Connection<D> {
         self.receiver.is_idle() && self.sender.is_idle() && self.fetching == 0
     }
 
-    /// Says whether the connection has sent no Connect for `nanos` ns since it was accepted.
+    /// Returns whether the connection has sent no Connect for `nanos` ns since it was accepted.
     pub(crate) fn is_late(&self, now: Nanos, nanos: u64) -> bool {
         let waits = matches!(&self.stage, Stage::Admin(admin) if !admin.is_connected());
         waits && now.ns_since(self.since) > nanos
     }
 
-    /// Sends commands back to the host that have waited for as long as the target makes commands
-    /// wait. Where the connection has not been read to its end for some time, commands have waited
-    /// there as well, and those in the target make room for them sooner.
+    /// Sends commands back to the host that have waited as long as the target lets them. Input that the target has
+    /// not read for some time contains commands too: the limit is lower by that time.
     pub(crate) fn send_back_overdue(&mut self, io: &mut Context<D>) {
         let Stage::Io(io_queue) = &mut self.stage else { return };
         let unread = match self.paused {
@@ -720,8 +718,8 @@ impl<D: Driver> Connection<D> {
         io_queue.send_back_overdue(&mut self.queue, io, wait_max(unread));
     }
 
-    /// Says why the host is too slow with data that it owes (the rest of a PDU, or the answer to an
-    /// R2T), if it is: such a host holds buffers that others wait for.
+    /// Returns the reason if the host is too slow with data that it owes (the rest of a PDU, or the data of an
+    /// R2T): such a host holds buffers that others wait for.
     pub(crate) fn owes_data(&mut self, now: Nanos) -> Option<&'static str> {
         let queue = &mut self.queue;
         let owes = queue.transport.in_data()
@@ -736,17 +734,17 @@ impl<D: Driver> Connection<D> {
         queue.progress.fault(now, || queue.commands.owed())
     }
 
-    /// Says whether the host is too slow with the taking of its answers.
+    /// Returns whether the host receives its answers too slowly.
     pub(crate) fn keeps_answers(&self, now: Nanos) -> bool {
         self.sender.is_kept(now)
     }
 
-    /// Says whether the connection is on its way out.
+    /// Returns whether the connection is closing.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
 
-    /// Says whether no I/O command of it is in the target.
+    /// Returns whether the target holds none of its I/O commands and nothing to send.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = match &self.stage {
             Stage::Io(io_queue) => io_queue.is_idle(&self.queue),

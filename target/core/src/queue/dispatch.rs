@@ -1,5 +1,5 @@
-//! The way of a command through its device (stages S2 to S5): its turn in the arbiter, the buffer
-//! for what it reads, the device itself.
+//! The path of a command through its device (stages S2 to S5): its turn in the arbiter, its read buffer, and the
+//! device itself.
 
 use std::ops::DerefMut;
 use std::sync::Arc;
@@ -44,12 +44,12 @@ pub(crate) enum Outcome<D: Driver> {
 /// A queue's commands on their way through their devices.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatch {
-    /// Number of commands that are in a queued device.
+    /// Number of commands that are in a queued or timed device.
     in_device: u32,
 }
 
 impl Dispatch {
-    /// Says whether a queued device has none of the commands.
+    /// Returns whether none of the commands is in a queued or timed device.
     pub(crate) fn is_settled(&self) -> bool {
         self.in_device == 0
     }
@@ -418,7 +418,7 @@ fn slice_over<D: Driver>(
         debug_assert!(false, "a command that is sliced is known");
         return Outcome::DeviceGone;
     };
-    // What it was not in the device, it waited, between its slices too.
+    // Time outside the device counts as waiting, between slices too.
     let started = Nanos(io.now.0.saturating_sub(sliced.in_device_ns()));
     let job = job_without_data(queue, slot, known, known.command, started);
     Outcome::Ended(Ended::<D> { job, result: 0, status })
@@ -467,7 +467,7 @@ where
     I: Immediate + ?Sized,
 {
     if job.held.is_some() {
-        // The blocks are what the command reads.
+        // The held blocks are the read data.
         return job::Ended { job, result: 0, status: Status::SUCCESS };
     }
     let status = match (&job.command, &mut job.buffer) {
@@ -490,10 +490,10 @@ pub(crate) fn bytes_at_device(command: &IoCommand, format: BlockFormat) -> (u32,
     }
 }
 
-/// Returns what a command asks the stages for.
+/// Returns the submission of a command to the stages.
 ///
-/// Verify and Write Zeroes move no data between host and target, but the device's: at the device they
-/// count for the bytes of their blocks, and in limits on bytes for the time that the device takes.
+/// Verify and Write Zeroes move data at the device, but not between host and target: at the device they count for
+/// the bytes of their blocks, and in limits on bytes for the time that the device takes.
 fn submission(
     item: (Key, SlotId),
     command: &IoCommand,

@@ -50,7 +50,7 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// Lets a command's next R2T wait for its turn: all that was asked for has come.
+    /// Queues a command for its next R2T: the host has sent all requested data.
     pub(crate) fn r2t_ended(&mut self, slot: SlotId) {
         let class = self.queue.commands.charge(slot).class;
         self.queue.commands.expect_data(slot, None);
@@ -95,8 +95,7 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// Says whether the host of a command with memory holds so little besides that it may use the
-    /// reserve.
+    /// Returns whether the host of a command with memory holds so little otherwise that it may use the reserve.
     fn holds_little(&self, slot: SlotId) -> bool {
         match self.queue.commands.state(slot) {
             State::DataBuffer(grant) => self.io.stages.gate.is_for_reserve(grant),
@@ -104,7 +103,7 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// Takes a buffer for a command's data out of turn: of what is set aside for its tenant, or of the
+    /// Takes a buffer for a command's data out of turn: from the memory set aside for its tenant, or from the
     /// reserve if its host holds little.
     fn out_of_turn(&self, slot: SlotId, bytes: usize) -> Option<Buffer<D>> {
         let State::DataBuffer(grant) = self.queue.commands.state(slot) else { return None };
@@ -191,8 +190,7 @@ impl<D: Driver> Fetch<'_, D> {
                 if let Some((buffer, source)) = self.unpark(slot) {
                     return Fetched::Ready(buffer, source);
                 }
-                // The command goes before those that hold nothing: they may be waiting for the
-                // buffer that it was promised.
+                // The command goes before commands without data: they may wait for the buffer that it was promised.
                 self.io.buffers.data.push_front((self.queue.key, slot));
                 return Fetched::Waits;
             }

@@ -33,7 +33,7 @@ pub(crate) struct NamespaceFlow {
     pub(crate) flow: Option<HostFlowId>,
     /// The queue for memory for data that the host is asked for.
     pub(crate) fetch: MemoryFlowId,
-    /// The queue for memory for what commands read.
+    /// The queue for memory for read data.
     pub(crate) read: MemoryFlowId,
     pub(crate) flush_is_output: bool,
     /// The workloads of the host's commands to the namespace, as far as there were any.
@@ -126,14 +126,14 @@ impl FlowCache {
         }
     }
 
-    /// Says whether a command's charge still holds.
+    /// Returns whether a command's charge still holds.
     #[inline]
     pub(crate) fn is_current(&self, charge: &Charge) -> bool {
         charge.generation == self.generation
     }
 
-    /// Puts an entry in its place, and returns the place. The namespace's old entry is given up,
-    /// and that of another namespace where there is the greatest number of places.
+    /// Inserts an entry, and returns its place. Releases the namespace's old entry or, at the maximum number of
+    /// places, the entry of another namespace there.
     pub(crate) fn put(&mut self, stages: &mut Stages, entry: NamespaceFlow) -> usize {
         let nsid = entry.nsid;
         while self.places.is_empty()
@@ -170,14 +170,12 @@ impl FlowCache {
         nsid as usize & self.places.len().saturating_sub(1)
     }
 
-    /// Says whether any session that the host's commands are charged to has as many waiting as it
-    /// may.
+    /// Returns whether the backlog of any session of the host's commands is full.
     pub(crate) fn is_full(&self, stages: &Stages) -> bool {
         self.any_backlog(stages, Backlog::is_full)
     }
 
-    /// Says whether any session that the host's commands are charged to has twice as many waiting
-    /// as it may.
+    /// Returns whether the backlog of any session of the host's commands is twice its limit.
     pub(crate) fn is_over(&self, stages: &Stages) -> bool {
         self.any_backlog(stages, Backlog::is_over)
     }

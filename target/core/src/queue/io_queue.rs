@@ -271,7 +271,7 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Lets a command's next R2T wait for its turn: all that was asked for has come.
+    /// Queues a command for its next R2T: the host has sent all requested data.
     pub(crate) fn r2t_ended(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
         self.fetch(queue, io).r2t_ended(slot);
     }
@@ -317,7 +317,7 @@ impl<D: Driver> IoQueue<D> {
         self.fetch(queue, io).memory_granted(slot, grant);
     }
 
-    /// Takes memory for what a command reads, and lets the command go on if there is a buffer.
+    /// Takes memory for a command's read data, and starts the command if a buffer is free.
     pub(crate) fn read_granted(
         &mut self,
         queue: &mut Queue<D>,
@@ -499,9 +499,8 @@ impl<D: Driver> IoQueue<D> {
         queue.send_soon(&mut io.agenda);
     }
 
-    /// Aborts a command unless it is in its device. Returns whether it was aborted, and `None` where
-    /// a slice of it is in the device: then the service is told after the slice. Data that the host
-    /// still owes is let pass.
+    /// Aborts a command unless it is in its device. Returns whether it was aborted; `None` if a slice is in the
+    /// device: the service is notified after the slice. Data that the host still owes is discarded.
     pub(crate) fn abort(
         &mut self,
         queue: &mut Queue<D>,
@@ -574,7 +573,7 @@ impl<D: Driver> IoQueue<D> {
         queue.send_soon(&mut io.agenda);
     }
 
-    /// Gives back all that the queue's commands hold, but for what is in a device.
+    /// Releases the resources of the queue's commands, except of commands in a device.
     pub(crate) fn withdraw(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) {
         for slot in queue.commands.ids() {
             if queue.withdraw(io.now, &mut io.stages, slot) {
@@ -585,8 +584,8 @@ impl<D: Driver> IoQueue<D> {
         self.capsules.leave(io);
     }
 
-    /// Says whether no command may be taken now: the next one might find no buffer for its
-    /// in-capsule data, or more commands wait than there is room for.
+    /// Returns whether no command may be taken now: the next one might find no buffer for its in-capsule data, or
+    /// too many commands wait.
     #[inline]
     pub(crate) fn must_wait(
         &mut self,
@@ -605,17 +604,17 @@ impl<D: Driver> IoQueue<D> {
         io.stages.arbiter.waiting() >= io.waiting_max || self.arrival.holds_back(io)
     }
 
-    /// Says whether the host owes data for a command.
+    /// Returns whether the host owes data for a command.
     pub(crate) fn owes_data(&self, queue: &Queue<D>) -> bool {
         queue.commands.awaiting_data() > self.network.begun()
     }
 
-    /// Says whether no command of it is in the target, and no answer.
+    /// Returns whether the target holds no command and no answer of the queue.
     pub(crate) fn is_idle(&self, queue: &Queue<D>) -> bool {
         queue.commands.active() == 0 && !self.network.holds_replies()
     }
 
-    /// Says whether a queued device has none of its commands.
+    /// Returns whether none of its commands is in a queued or timed device.
     pub(crate) fn is_settled(&self) -> bool {
         self.dispatch.is_settled()
     }

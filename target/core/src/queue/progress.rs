@@ -1,5 +1,5 @@
-//! Whether a host goes on with what it owes: data that it was asked for or has begun to send, and
-//! the taking of its answers. Both keep buffers that others wait for.
+//! The progress of a host: with data that was requested or has begun to arrive, and with receiving its answers.
+//! Both keep buffers that others wait for.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fabric::Nanos;
 
 /// Time for which a host may send nothing while it owes data, and over which its rate counts.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// The least rate at which a host sends what it owes and takes its answers, in bytes a second.
+/// Minimum rate at which a host sends owed data and receives its answers, in bytes per second.
 const RATE: u64 = 64 << 10;
 /// Time for which a host may owe the data of one command, at any rate.
 const COMMAND: Duration = Duration::from_secs(120);
@@ -57,8 +57,7 @@ impl Progress {
         *self = Self::new(now);
     }
 
-    /// Says why a host that owes data is too slow, if it is. `owed` is looked at when an interval
-    /// is over.
+    /// Returns the reason if a host that owes data is too slow. `owed` is called when an interval is over.
     pub(crate) fn fault(
         &mut self,
         now: Nanos,

@@ -12,14 +12,14 @@ use crate::reactor::context::Context;
 /// chunk after chunk again: commands and heads come between large data.
 const SINGLES: u8 = 8;
 
-/// What the driver receives for a connection at present.
+/// The driver's current receive operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiving {
     /// The driver does not receive.
     No,
     /// Chunk after chunk.
     Stream,
-    /// Chunk after chunk, but the driver was told to stop.
+    /// Chunk after chunk; a stop was requested.
     Stopping,
     /// One chunk.
     Chunk,
@@ -42,14 +42,14 @@ impl Receiver {
         Self { receiving: Receiving::No, singles: 0 }
     }
 
-    /// Says whether the driver does not receive.
+    /// Returns whether the driver does not receive.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.receiving == Receiving::No
     }
 
-    /// Begins to receive, which the driver must not do already. Where `own` is set, what comes goes
-    /// into memory of the connection's own, a little at once.
+    /// Starts to receive; the driver must be idle. With `own`, input goes into memory of the connection's own, a
+    /// little at a time.
     pub(crate) fn begin<D: Driver>(
         &mut self,
         io: &mut Context<D>,

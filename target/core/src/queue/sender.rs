@@ -50,13 +50,13 @@ impl Sender {
         self.until = (self.batches > 0).then(|| taken_by(now, 0));
     }
 
-    /// Says whether the driver has no batch.
+    /// Returns whether the driver has no batch.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.batches == 0
     }
 
-    /// Says whether the host is too slow with the taking of its answers.
+    /// Returns whether the host receives its answers too slowly.
     pub(crate) fn is_kept(&self, now: Nanos) -> bool {
         self.until.is_some_and(|until| now > until)
     }

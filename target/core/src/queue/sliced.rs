@@ -1,10 +1,8 @@
-//! Commands that are carried out slice by slice: large ones that move no data over the network, so
-//! that nothing else bounds what one of them does to its device (Write Zeroes, Verify), and large
-//! deallocations (Dataset Management).
+//! Commands that are executed in slices: large ones without data on the network (Write Zeroes, Verify), since
+//! nothing else bounds their load on the device, and large deallocations (Dataset Management).
 //!
-//! Each slice takes a turn of its own at the device, charged to the command's session
-//! (docs/research/sources.md, D2, D3): nobody waits for more than one slice, and a command can be aborted
-//! between two.
+//! Each slice takes a turn of its own at the device, charged to the command's session (docs/research/sources.md,
+//! D2, D3): other commands wait for one slice at most, and a command can be aborted between two.
 
 use std::collections::VecDeque;
 
@@ -20,11 +18,11 @@ use crate::machine::key::Key;
 /// Ratio of a slice that is carried out on the spot to one at another device: 4 MiB of memory are
 /// given back in less than 300 us.
 const ON_THE_SPOT: u64 = 4;
-/// Ratio of what one slice deallocates to one that writes zeroes, at a device with a queue: a file
-/// system gives 64 MiB back in the time of a few writes.
+/// Ratio of a deallocating slice to a zeroing one, at a queued device: a file system frees 64 MiB in the time of a
+/// few writes.
 const DEALLOCATED: u64 = 64;
-/// Operation credits of a slice that occupies the reactor or the device for longer than a user's
-/// command: one that is carried out on the spot, or deallocates.
+/// Operation credits of a slice that occupies the reactor or the device longer than a user's command: an immediate
+/// slice, or a deallocation.
 const OPERATIONS: u32 = 4;
 
 /// The effect of a command on its blocks.
@@ -52,13 +50,13 @@ pub(crate) struct Sliced {
     begun: bool,
     /// Time for which the slices that are over were in the device, in ns.
     in_device_ns: u64,
-    /// Whether no slice follows the one that is in the device.
+    /// Whether no slice follows the one in the device.
     stopped: bool,
     /// Abort commands that stopped it, and have no answer yet.
     aborts: Vec<AbortTicket>,
 }
 
-/// Returns the most bytes of one slice at a device; `slice` is that of a device with a queue.
+/// Returns the maximum bytes of one slice at a device; `slice` is the maximum at a queued device.
 #[inline]
 fn slice_bytes(style: &Style<'_>, slice: u32) -> u64 {
     match style {
@@ -67,7 +65,7 @@ fn slice_bytes(style: &Style<'_>, slice: u32) -> u64 {
     }
 }
 
-/// Says whether a command that moves no data is so large that it is carried out slice by slice.
+/// Returns whether a Write Zeroes or Verify is so large that it is executed in slices.
 #[inline]
 pub(crate) fn is_large(
     command: &IoCommand,
@@ -84,8 +82,8 @@ pub(crate) fn is_large(
 }
 
 impl Sliced {
-    /// Takes a command apart into slices: of `slice` bytes at a device with a queue. Returns `None`
-    /// where the command is carried out whole. `data` is what the host has sent.
+    /// Splits a command into slices: of `slice` bytes at a queued device. Returns `None` if the command is executed
+    /// whole. `data` is the host's data.
     #[inline]
     pub(crate) fn of<V: BlockDevice>(
         command: &IoCommand,
@@ -112,7 +110,7 @@ impl Sliced {
     ) -> Option<Box<Self>> {
         let (format, style) = (device.format(), device.style());
         let on_the_spot = matches!(style, Style::Immediate(_));
-        // What takes the time of a model deallocates nothing.
+        // The model of a device deallocates nothing.
         let deallocates = !matches!(style, Style::Timed(_));
         let left = match *command {
             IoCommand::DatasetManagement { ranges, .. } if deallocates => {
@@ -145,7 +143,7 @@ impl Sliced {
         })
     }
 
-    /// Returns what the next slice asks the stages for. Deallocation moves no bytes. Limits are charged one
+    /// Returns the submission of the next slice to the stages. Deallocation moves no bytes. Limits charge one
     /// operation for the whole command, however many slices it has.
     pub(crate) fn submission(
         &self,
@@ -196,23 +194,23 @@ impl Sliced {
         })
     }
 
-    /// Says whether all slices were taken.
+    /// Returns whether all slices were taken.
     pub(crate) fn is_over(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Lets no slice follow the one that is in the device.
+    /// Stops the command after the slice in the device.
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
     }
 
-    /// Lets no slice follow the one that is in the device, after which an Abort command is answered.
+    /// Stops the command after the slice in the device; an Abort command is answered then.
     pub(crate) fn abort(&mut self, ticket: AbortTicket) {
         self.stop();
         self.aborts.push(ticket);
     }
 
-    /// Says whether no slice is to follow.
+    /// Returns whether no slice follows.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }

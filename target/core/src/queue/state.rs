@@ -56,8 +56,8 @@ impl<D: Driver> Queue<D> {
         }
     }
 
-    /// Takes a command out of the queue in which it waits, and gives back all that it holds.
-    /// Returns false, and changes nothing, where it is in its device.
+    /// Removes a command from the queue in which it waits, and releases its resources. Returns false for a command
+    /// in its device or without a queue; a sliced one then stops after the slice in the device.
     pub(crate) fn withdraw(&mut self, now: Nanos, stages: &mut Stages, slot: SlotId) -> bool {
         let grant = match self.commands.take(slot) {
             State::MemoryTurn(entry) => {

@@ -1,4 +1,4 @@
-//! What a reactor has to come back to: connections and commands, by the reason.
+//! The agenda of a reactor: connections and commands to come back to, by the reason.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::machine::key::Key;
 /// lifted or changed at any time, and nobody says so.
 pub(crate) const RATE_AGAIN: Duration = Duration::from_millis(10);
 
-/// What a reactor has to come back to.
+/// The connections and commands that a reactor has to come back to.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// Connections with something to send.
@@ -33,7 +33,7 @@ pub(crate) struct Agenda {
     pub(crate) paused: Round,
     /// Connections that end.
     pub(crate) closing: Round,
-    /// Time at which the first of those connections ends, whatever it has still to send.
+    /// Time at which the first of those connections ends, even with output left to send.
     pub(crate) next_end: Option<Nanos>,
     /// Commands whose next slice is due.
     pub(crate) slices: Vec<(Key, SlotId)>,
@@ -111,18 +111,18 @@ impl Round {
         self.keys.pop_front()
     }
 
-    /// Says whether there are some that were not looked at in the last round.
+    /// Returns whether there are connections that the last round did not look at.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.left > 0 || self.added
     }
 
-    /// Says whether a round is on its way.
+    /// Returns whether a round is in progress.
     pub(crate) fn is_begun(&self) -> bool {
         self.left > 0
     }
 
-    /// Says whether there is none.
+    /// Returns whether there are no connections.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()

@@ -36,14 +36,14 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Says whether there is nothing to look at.
+    /// Returns whether there is nothing to look at.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.devices.is_empty() && !self.snapshot
     }
 }
 
-/// Changes that one reactor was told of and has not carried out.
+/// Changes that one reactor was notified of and has not carried out.
 #[derive(Debug)]
 pub(crate) struct Changes<V> {
     /// Sessions and devices to look at again: from the first that was not handed to the arbiter.
@@ -79,13 +79,13 @@ impl<V> Changes<V> {
         self.gone.push_back((devices, 0));
     }
 
-    /// Says whether there is something to go on with. What waits for a device's last commands is looked
-    /// at when they complete.
+    /// Returns whether there is work left. Devices that wait for their last commands are handled when these
+    /// complete.
     pub(crate) fn is_changing(&self) -> bool {
         !self.touched.is_empty() || !self.gone.is_empty() || !self.leaving.is_empty()
     }
 
-    /// Says whether devices that are gone keep their places.
+    /// Returns whether removed devices keep their places.
     pub(crate) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty() || !self.emptying.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Everything of a reactor but its connections: what a connection works with.
+//! The state of a reactor that its connections share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Settings {
     /// The least amount of a command's data to come, in bytes, that is received straight into the
     /// command's buffer.
     pub direct_min: u32,
-    /// Pieces of memory that the driver has for what it receives chunk after chunk.
+    /// Number of the driver's buffers for receiving chunk after chunk.
     pub receive_buffers: usize,
     /// The retry delays that Identify Controller shows (CRDT1 to CRDT3).
     pub retry_delays: RetryDelays,
@@ -52,8 +52,7 @@ pub struct Settings {
 impl Settings {
     /// The daemon's `slice`, in bytes: as much as one transfer by default.
     pub const SLICE: u32 = 1 << 20;
-    /// The daemon's `direct_min`, in bytes: a receive of its own costs about what it costs to copy this
-    /// amount.
+    /// The daemon's `direct_min`, in bytes: copying this amount costs about as much as a separate receive.
     pub const DIRECT_MIN: u32 = 16 << 10;
     /// The daemon's `receive_buffers`.
     pub const RECEIVE_BUFFERS: u16 = 32;
@@ -71,7 +70,7 @@ impl Settings {
     }
 }
 
-/// Everything of a reactor but its connections: what a connection works with.
+/// The state of a reactor that its connections share.
 #[derive(Debug)]
 pub(crate) struct Context<D: Driver> {
     pub(crate) driver: D,
@@ -95,7 +94,7 @@ pub(crate) struct Context<D: Driver> {
     /// The settings of quality of service.
     pub(crate) policies: Arc<D::Policies>,
     policies_version: u64,
-    /// Version of what connections have resolved from the settings for themselves.
+    /// Version of the settings that connections have resolved for themselves.
     pub(crate) flows_version: u64,
     /// Number of commands that may wait for their devices.
     pub(crate) waiting_max: usize,
@@ -157,7 +156,7 @@ impl<D: Driver> Context<D> {
         self.stages.next_read(self.buffers.not_for_reads())
     }
 
-    /// Says whether there are settings of quality of service that were not taken yet.
+    /// Returns whether there are new settings of quality of service.
     #[inline]
     pub(crate) fn has_new_policies(&self) -> bool {
         self.driver.policies_version() != self.policies_version
@@ -177,8 +176,8 @@ impl<D: Driver> Context<D> {
         before != self.flows_version
     }
 
-    /// Returns the statistics of a command's device, class and session, beside `own`: those of the
-    /// connection and of the workload.
+    /// Returns the statistics of a command's device, class and session, with `own`: the statistics of its
+    /// connection and its workload.
     #[inline]
     pub(crate) fn stats_of<'a>(
         &'a self,

@@ -1,4 +1,4 @@
-//! One reactor's connections and commands: what has happened goes in, what follows is done.
+//! One reactor's connections and commands: events go in, actions come out.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ use crate::queue::connection::{Accepted, Connection};
 
 /// Time that a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
-/// Interval at which a reactor looks after what has no event of its own.
+/// Interval at which a reactor handles work without an event of its own.
 const CHORES: Duration = Duration::from_millis(100);
 /// Interval of the same while the reactor drains.
 const DRAIN_CHORES: Duration = Duration::from_millis(2);
@@ -43,16 +43,14 @@ const ORDERED: u32 = 256;
 
 /// One reactor's connections and their commands.
 ///
-/// A turn of the driver: [`set_time`](Self::set_time); [`begin`](Self::begin); what has
-/// happened (`received`, `sent`, `job_ended`, …) in batches, each followed by
-/// [`settle`](Self::settle); [`end`](Self::end). Then the driver may sleep for as long as
-/// [`idle_until`](Self::idle_until) says.
+/// A turn of the driver: [`set_time`](Self::set_time); [`begin`](Self::begin); events (`received`, `sent`,
+/// `job_ended`, …) in batches, each followed by [`settle`](Self::settle); [`end`](Self::end). Then the driver may
+/// sleep until [`idle_until`](Self::idle_until).
 #[derive(Debug)]
 pub struct Core<D: Driver> {
     io: Context<D>,
     connections: ConnectionTable<D>,
-    /// Connections whose receive begins again after this turn: those that found no memory first,
-    /// then those that were served.
+    /// Connections whose receive starts again after this turn: first the ones without memory, then the served ones.
     starved: VecDeque<Key>,
     rearm: VecDeque<Key>,
     next_chores: Nanos,
@@ -68,10 +66,9 @@ pub struct Core<D: Driver> {
 pub struct Inventory {
     /// Connections.
     pub connections: usize,
-    /// Number of commands that were not carried out on the spot, without those that wait for an
-    /// event.
+    /// Number of commands that were not executed on the spot, except commands that wait for an event.
     pub commands: usize,
-    /// Number of commands among those that wait in the arbiter.
+    /// Number of these commands that wait in the arbiter.
     pub ordered: usize,
     /// Bytes of I/O buffers that are in use.
     pub buffer_bytes: usize,
@@ -79,7 +76,7 @@ pub struct Inventory {
     pub promised_bytes: usize,
     /// Bytes that were received and are unread for want of buffers.
     pub unread_bytes: usize,
-    /// Bytes of memory that commands have had their turn for, whether or not there is a buffer.
+    /// Bytes of memory granted to commands, with or without a buffer.
     pub granted_bytes: usize,
     /// Queues in which commands wait for memory: one of each host on each of its sessions, while a
     /// connection of the host lives.
@@ -135,7 +132,7 @@ impl<D: Driver> Core<D> {
         self.io.buffers.usage()
     }
 
-    /// Returns what the reactor holds at present.
+    /// Returns the resources that the reactor holds at present.
     #[must_use]
     pub fn inventory(&self) -> Inventory {
         let (queues, pages) = self.io.stages.held();
@@ -199,7 +196,7 @@ impl<D: Driver> Core<D> {
         Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
     }
 
-    /// Begins a turn with what is due by the turn's time. Returns whether there was work.
+    /// Begins a turn with the work that is due by the turn's time. Returns whether there was any.
     pub fn begin(&mut self) -> bool {
         self.io.turns.begin();
         let mut worked = self.end_timed();
@@ -214,7 +211,8 @@ impl<D: Driver> Core<D> {
         worked
     }
 
-    /// Does what follows from a batch of events. Returns whether anything went on.
+    /// Completes a batch of events: serves waiting commands and sends answers. Returns whether any command
+    /// proceeded.
     pub fn settle(&mut self) -> bool {
         self.send_r2ts();
         self.take_turns();
@@ -225,14 +223,14 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Says whether commands were carried out on the spot that [`Self::record`] has not recorded.
+    /// Returns whether [`Self::record`] has commands to record.
     #[inline]
     #[must_use]
     pub fn has_tallies(&self) -> bool {
         !self.io.agenda.to_record.is_empty()
     }
 
-    /// Records what was carried out on the spot until `now`.
+    /// Records the commands that were executed on the spot until `now`.
     pub fn record(&mut self, now: Nanos) {
         let mut to_record = std::mem::take(&mut self.io.agenda.to_record);
         for key in to_record.drain(..) {
@@ -243,8 +241,8 @@ impl<D: Driver> Core<D> {
         self.io.agenda.to_record = to_record;
     }
 
-    /// Ends a turn, once the received chunks are back with the driver. Returns whether the
-    /// connections that end were looked after.
+    /// Ends a turn, once the received chunks are back with the driver. Returns whether the periodic checks were
+    /// due.
     pub fn end(&mut self) -> bool {
         self.arm_receives();
         let chores = self.io.now >= self.next_chores;
@@ -319,8 +317,8 @@ impl<D: Driver> Core<D> {
         self.rearm.push_back(key);
     }
 
-    /// The driver receives no more from a connection, because it has no memory to receive into; it is
-    /// asked to again, before those that had some.
+    /// Takes note that the driver receives no more from a connection, for want of memory. The receive starts again
+    /// before the receives of served connections.
     pub fn receive_starved(&mut self, key: Key) {
         let Some(connection) = self.connections.find(key) else { return };
         connection.disarmed();
@@ -357,7 +355,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Does what the service wants done.
+    /// Executes an action of the service.
     pub fn act(&mut self, action: Action) {
         match action {
             Action::Complete { connection, cid, result, status } => {
@@ -396,7 +394,7 @@ impl<D: Driver> Core<D> {
         self.next_chores = self.io.now;
     }
 
-    /// Says whether the reactor was told to [`Self::drain`] and has no connection left.
+    /// Returns whether [`Self::drain`] was called and no connection is left.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.drain_until.is_some() && self.connections.iter().next().is_none()
@@ -448,8 +446,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Receives from connections again, those that found no memory first. Where it is short, as many
-    /// begin as leave some to those whose hosts send next; the others' turns come later.
+    /// Receives from connections again, starved ones first. When memory is short, only as
+    /// many start as leave some to hosts that send next; the others follow in later turns.
     fn arm_receives(&mut self) {
         let most = if self.io.turns.is_short() { self.io.settings.receives() } else { usize::MAX };
         let mut begun = 0;
@@ -480,7 +478,7 @@ impl<D: Driver> Core<D> {
     fn serve_ordered(&mut self) -> bool {
         let now = self.io.now;
         let mut any = self.serve_memory();
-        // What was done before was counted, or was done in other turns.
+        // Discards earlier steps: they are counted already, or belong to other turns.
         self.io.turns.take_work();
         let mut steps = 0_u32;
         loop {
@@ -625,7 +623,7 @@ impl<D: Driver> Core<D> {
             || self.changes.is_changing()
     }
 
-    /// Says whether [`Self::change`] has something to do.
+    /// Returns whether [`Self::change`] has something to do.
     #[inline]
     #[must_use]
     pub fn has_changes(&self) -> bool {
@@ -678,7 +676,8 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Looks after connections that end, or that never began.
+    /// Closes connections of hosts that are too slow, and sends overdue commands back; while draining, closes
+    /// settled connections.
     fn chores(&mut self) {
         let soon = if self.drain_until.is_some() { DRAIN_CHORES } else { CHORES };
         self.next_chores = self.io.now + soon;

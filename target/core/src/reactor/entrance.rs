@@ -1,9 +1,8 @@
 //! Connections that were accepted and are not served yet.
 //!
-//! To accept a connection costs little, to serve one a hundred times as much. So all that come are
-//! accepted, for otherwise those behind them would wait in the kernel, and a turn of the reactor
-//! serves one. Addresses take turns, whichever of them brings the most. Where too many wait, the
-//! address with the most loses the connection that came first.
+//! Serving a connection costs a hundred times as much as accepting it. So all connections are accepted, since they
+//! would otherwise block others in the kernel, and a turn of the reactor serves one. Addresses take turns, however
+//! many connections each has. If too many wait, the address with the most loses its oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -15,7 +14,7 @@ const WAITING: usize = 512;
 /// Connections that may be ending while others are served.
 const ENDING: u64 = 64;
 
-/// Connections that were accepted and are not served yet; `S` is what a connection is until then.
+/// Connections that were accepted and are not served yet; `S` is the type of such a connection.
 #[derive(Debug)]
 pub struct Entrance<S> {
     by_address: HashMap<IpAddr, VecDeque<S>>,
@@ -36,9 +35,9 @@ impl<S> Entrance<S> {
     /// The most connections that wait here.
     pub const WAITING: usize = WAITING;
 
-    /// Says whether one more connection may be served: `count` are, and `most` of them may be there
-    /// beside those that are about to end. Connections without a Connect hold as much memory as any
-    /// other, and end more slowly than their peers can make them.
+    /// Returns whether one more connection may be served: `count` are served, and `most` are allowed beside
+    /// connections that are about to end. Connections without a Connect hold as much memory as any other, and end
+    /// more slowly than their peers can make them.
     #[must_use]
     pub fn has_room(count: u64, most: u64) -> bool {
         count < most.saturating_add(ENDING)
@@ -49,8 +48,7 @@ impl<S> Entrance<S> {
         self.left = SERVES;
     }
 
-    /// Adds a connection of a peer. Where too many wait, returns the one that goes, with its
-    /// address.
+    /// Adds a connection of a peer. If too many wait, returns the evicted one, with its address.
     pub fn come(&mut self, address: IpAddr, connection: S) -> Option<(IpAddr, S)> {
         let address = address.to_canonical();
         let others = self.by_address.entry(address).or_default();
@@ -93,7 +91,7 @@ impl<S> Entrance<S> {
         gone
     }
 
-    /// Says whether no connection waits.
+    /// Returns whether no connection waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
@@ -171,7 +169,7 @@ mod tests {
         let mut gone = entrance.take_those(|n| [11, 20, 31].contains(n));
         gone.sort_unstable();
         assert_eq!(gone, [11, 20, 31]);
-        // Who has lost all has no turn until it comes again, and then the last one.
+        // An address that has lost all its connections returns at the end of the line.
         entrance.come(address(2), 21);
         let turns: Vec<_> = (0..4).flat_map(|_| served(&mut entrance)).collect();
         assert_eq!(turns, [10, 30, 40, 21]);

@@ -1,5 +1,5 @@
-//! All of one reactor: its connections, what it has to come back to, the work of a turn, and the stages
-//! S2 to S5 that its commands pass.
+//! The state of one reactor: its connections, its agenda, the work of a turn, and the stages S2 to S5 that its
+//! commands pass.
 
 pub(crate) mod agenda;
 pub(crate) mod changes;

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-/// The connections that a reactor has, with those that are on their way to it.
+/// The connections of a reactor, including connections on their way to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Connections that are I/O queues.
@@ -48,8 +48,8 @@ mod tests {
         Waits { reactor: usize, admin: bool, queues: u32 },
     }
 
-    /// Lets hosts with `queues` I/O queues each connect to two reactors, the next step being that
-    /// of the host that each of `steps` names, and returns the I/O queues of both reactors.
+    /// Connects hosts with `queues` I/O queues each to two reactors. Each of `steps` names the host that makes the
+    /// next step. Returns the I/O queues of both reactors.
     fn connect(hosts: usize, queues: u32, steps: &[usize]) -> [u64; 2] {
         let mut loads = [Load::default(); 2];
         let mut hosts = vec![Host::Comes { admin: true, queues }; hosts];
@@ -89,8 +89,8 @@ mod tests {
     }
 
     proptest! {
-        /// In whatever order hosts connect, each with its I/O queues behind its admin queue, two
-        /// reactors have as many I/O queues in the end.
+        /// Two reactors get equally many I/O queues, in any order of connecting hosts, if each host connects its
+        /// admin queue before its I/O queues.
         #[test]
         fn two_reactors_have_as_many_io_queues(
             hosts in 1usize..17,

@@ -24,8 +24,7 @@ pub(crate) struct Stages {
     pub(crate) arbiter: Arbiter<(Key, SlotId)>,
     /// Gate in which commands wait for memory for the data that their hosts will be asked for.
     pub(crate) gate: MemoryGate<(Key, SlotId)>,
-    /// Gate in which commands wait for memory for what they read, which they hold until the data
-    /// was sent.
+    /// Gate in which commands wait for memory for read data, which they hold until the data was sent.
     pub(crate) reads: LeaseGate<(Key, SlotId)>,
     /// Gate to the memory for in-capsule data. No command waits here: its connection does.
     pub(crate) capsules: LeaseGate<()>,
@@ -66,7 +65,7 @@ impl Stages {
         self.capsules.gate().touch_session(session);
     }
 
-    /// Says whether any command waits for its turn.
+    /// Returns whether any command waits for its turn.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.arbiter.waiting() > 0 || self.gate.waiting() > 0

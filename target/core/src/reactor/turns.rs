@@ -1,11 +1,10 @@
-//! What each host may have done in one turn of its reactor.
+//! The work that a reactor's turn does for each host.
 //!
-//! Commands that are carried out as they arrive (admin commands, those to memory and `null`) take
-//! the reactor's time without a turn at any device. So a turn does a certain amount of work for one
-//! host, however many connections it has, and a certain amount for all. Who has more to do lines up:
-//! the one that was served goes behind those that wait. A host is known by its address until its
-//! Connect and its authentication have succeeded, then by its NQN; to discovery controllers always by
-//! its address.
+//! Commands that are executed as they arrive (admin commands; commands to memory and `null`) use the reactor's time
+//! without a turn at a device. So a turn does a bounded amount of work for each host, however many connections it
+//! has, and a bounded amount in total. Hosts with more work wait in line; a host that was served goes to the end. A
+//! host is known by its address until its Connect and its authentication have succeeded, then by its NQN; to
+//! discovery controllers always by its address.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -35,20 +34,20 @@ const ADMIN: Share = Share { first: 1, begin: 4, each: 4, all: 4 };
 /// For how many turns memory to receive into is taken for short after a connection found none.
 const SHORT: u64 = 256;
 
-/// What a turn has for the connections of one kind, in steps.
+/// The quotas of a turn for the connections of one kind, in steps.
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    /// For each host that is not in line, whatever the others have had.
+    /// Guaranteed quota of each host that is not in line.
     first: u32,
-    /// For each host that is not in line.
+    /// Maximum quota of each host that is not in line.
     begin: u32,
-    /// For a connection whose host's turn in line it is.
+    /// Quota of a connection in its host's turn in line.
     each: u32,
-    /// For those that begin, and as much for those in line.
+    /// Total quota of hosts that are not in line, and again of hosts in line.
     all: u32,
 }
 
-/// Who shares work with whom.
+/// The kinds of connections, each with its own quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Admin queues, and connections before Connect.
@@ -57,7 +56,7 @@ pub(crate) enum Kind {
     Io,
 }
 
-/// Whose connections share a part of each turn.
+/// The identity of the connections that share one host's quota.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Name {
     /// Connections from an address, which belong to no host yet, or to discovery controllers.
@@ -87,18 +86,18 @@ impl OnTheSpot {
             (IoCommand::WriteZeroes { range, .. } | IoCommand::Deallocate { range }, _) => {
                 Self::Zeroed(range.bytes(format))
             }
-            // The ranges are in the command's data, and what is larger is done in slices.
+            // The ranges are in the command's data; larger deallocations are done in slices.
             (IoCommand::DatasetManagement { deallocate: true, .. }, _) => {
                 Self::Zeroed(DEALLOCATED_MAX)
             }
             (_, Transfer::ToController(bytes)) => Self::Moved(bytes.into()),
-            // What is read is counted when it is answered, and nothing else moves bytes.
+            // Read data is counted when it is answered; other commands move no bytes.
             (_, Transfer::ToHost(_) | Transfer::None) => Self::Moved(0),
         }
     }
 }
 
-/// What was done for one host in a turn.
+/// The steps done for one host in a turn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     turn: u64,
@@ -134,9 +133,9 @@ impl Host {
 #[derive(Debug)]
 struct Line {
     share: Share,
-    /// What is left of this turn's steps for hosts whose commands have just arrived.
+    /// Steps of this turn that are left for hosts not in line.
     begin: u32,
-    /// What is left for those in line.
+    /// Steps of this turn that are left for hosts in line.
     go_on: u32,
     /// Hosts with connections in line, in the order of their turns, and how many these are.
     hosts: VecDeque<HostTurn>,
@@ -242,7 +241,7 @@ impl Turns {
         self.short_until = self.turn + SHORT;
     }
 
-    /// Says whether memory to receive into is short.
+    /// Returns whether memory to receive into is short.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         self.turn < self.short_until
@@ -289,7 +288,7 @@ impl Turns {
         line.begin = line.begin.saturating_sub(steps);
     }
 
-    /// Lines a connection up that has more to do. Whether it is alone.
+    /// Queues a connection that has more to do. Returns whether it is alone in line.
     pub(crate) fn wait(&mut self, kind: Kind, host: HostTurn, key: Key) -> bool {
         let Some(part) = self.part(kind, host) else { return false };
         part.waiting.push_back(key);
@@ -334,14 +333,14 @@ impl Turns {
         Some((key, steps))
     }
 
-    /// Notes what was done for a connection that [`Self::next`] took out of line.
+    /// Charges the steps done for a connection that [`Self::next`] took out of line.
     pub(crate) fn went_on(&mut self, kind: Kind, steps: u32) {
         let line = self.line(kind);
         // A look takes time too.
         line.go_on = line.go_on.saturating_sub(steps.max(1));
     }
 
-    /// Says whether connections are in line.
+    /// Returns whether connections are in line.
     #[inline]
     pub(crate) fn any_wait(&self) -> bool {
         self.admin.waiting > 0 || self.io.waiting > 0
