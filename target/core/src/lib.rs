@@ -1,10 +1,9 @@
 //! The life of a command, from its arrival at a queue to its answer, as a pure state machine.
 //!
-//! Nothing in this crate opens a socket, owns a ring, starts a thread or reads a clock. A [`Core`]
-//! holds all connections of one reactor: the present time and what has happened go in by its
-//! methods, what follows goes out through its [`Driver`], and [`Core::idle_until`] says when it wants
-//! its next turn. The daemon's reactors are drivers on io_uring; the feature `testing` brings a
-//! driver for tests, benchmarks and simulations, which run the code that ships.
+//! Nothing in this crate opens a socket, owns a ring, starts a thread or reads a clock. A [`Core`] holds all
+//! connections of one reactor: its methods take the present time and events, its [`Driver`] receives the actions,
+//! and [`Core::idle_until`] returns the time of its next turn. The daemon's reactors are drivers on io_uring; the
+//! feature `testing` provides a driver for tests, benchmarks and simulations, which run the code that ships.
 #![forbid(unsafe_code)]
 
 mod machine;

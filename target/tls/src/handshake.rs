@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::outcome::{Established, TlsError};
 use crate::s2n::{Connection, Context, Step};
 
-/// What a handshake waits for.
+/// The event that a handshake waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The peer's bytes.
@@ -92,7 +92,7 @@ impl Handshake {
     }
 }
 
-/// Tells whether the peer has closed the connection, or its way to here.
+/// Returns whether the peer has closed the connection, or its sending direction.
 fn hung_up(socket: &OwnedFd) -> bool {
     let end = PollFlags::from_bits_retain(libc::POLLRDHUP);
     let found = poll(&mut [PollFd::new(socket.as_fd(), end)], PollTimeout::ZERO);

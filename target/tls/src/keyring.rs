@@ -1,15 +1,14 @@
-//! Keys in a keyring of the Linux kernel, where nvme-cli puts them: of type `psk`, with the identity as
-//! their description, and the secret of TLS as what they hold. The one module that asks the kernel for
-//! keys.
+//! Keys in a keyring of the Linux kernel, where nvme-cli puts them: of type `psk`, with the identity as their
+//! description, and the TLS secret as their payload. Only this module asks the kernel for keys.
 //!
-//! Such a key may be read by who *possesses* it, whoever that is: who reaches it by links of keyrings from
-//! one of its own. So the keyring is linked into that of the calling thread, as `tlshd` links it into its
-//! session's. That takes the right to do so, which root has, or a link from a keyring that the process
-//! has already, such as its user's.
+//! Such a key is readable to a thread that *possesses* it, that is, reaches it by links from one of its own
+//! keyrings. So the keyring is linked into the keyring of the calling thread, as `tlshd` links it into its
+//! session's. That requires the right to do so, which root has, or a link from a keyring that the process has
+//! already, such as its user's.
 //!
-//! The first link gives the thread new credentials, and each thread that it starts later gets some, too.
-//! The kernel refuses writes to RDMA devices with other credentials than those of the `open`. So a
-//! program that uses RDMA calls [`Keyring`] on a thread that does nothing else.
+//! The first link gives the thread new credentials, and each thread that it starts later gets some, too. The kernel
+//! refuses writes to RDMA devices with other credentials than at the `open`. So a program that uses RDMA calls
+//! [`Keyring`] on a thread that does nothing else.
 
 use std::ffi::{CStr, CString};
 
@@ -24,8 +23,8 @@ const KEYRING: &CStr = c"keyring";
 const PSK: &CStr = c"psk";
 /// The most bytes of a secret: no hash of TLS 1.3 has more than 48.
 const SECRET_MAX: usize = 64;
-/// The most bytes of a key's description that are looked at, with what the kernel says before it. An
-/// identity with the longest names has 521.
+/// Maximum bytes of a key's description that are read, with the kernel's fields before it. An identity with the
+/// longest names has 521.
 const DESCRIPTION_MAX: usize = 1024;
 /// The most keys that are looked at one by one.
 const KEYS_MAX: usize = 16384;
@@ -95,16 +94,16 @@ fn hint(name: &str, user: u32) -> String {
     format!("{made}{seen}")
 }
 
-/// Asks the kernel about keys. The last arguments are 0 where an operation takes fewer. Pointers are
-/// among them with their provenance exposed, since the kernel uses what they point to.
+/// Calls the kernel's key management. The last arguments are 0 if an operation takes fewer. Pointers are passed
+/// with their provenance exposed, since the kernel accesses their targets.
 ///
 /// # Safety
-/// What the arguments point to must be as the operation wants it: NUL behind texts, and as much room as
-/// is said.
+/// The memory that arguments point to must be as the operation requires: texts end with NUL, and buffers have the
+/// room that the arguments state.
 unsafe fn keyctl(operation: u32, arguments: [libc::c_ulong; 4]) -> Result<usize, Errno> {
     let [first, second, third, fourth] = arguments;
     let operation = libc::c_ulong::from(operation);
-    // SAFETY: what the arguments point to is as the operation wants it, which the caller promises.
+    // SAFETY: the memory that arguments point to is as the operation requires, which the caller promises.
     let result =
         unsafe { libc::syscall(libc::SYS_keyctl, operation, first, second, third, fourth) };
     Errno::result(result).map(|result| usize::try_from(result).unwrap_or_default())
@@ -121,7 +120,7 @@ impl Serial {
         libc::c_ulong::from(self.0.cast_unsigned())
     }
 
-    /// Finds a keyring among those of this process, and those that are linked there.
+    /// Finds a keyring among the keyrings of this process, and the keyrings that are linked there.
     fn own(name: &CStr) -> Result<Self, Errno> {
         let none = std::ptr::null::<libc::c_char>();
         let nowhere = libc::c_long::from(0_i32);
@@ -141,8 +140,8 @@ impl Serial {
         Ok(())
     }
 
-    /// Finds a key in a keyring and those that are linked there, and links it into another one, if any.
-    /// The keys of nvme-keyring are found by the beginning of their description, too.
+    /// Finds a key in a keyring and the keyrings that are linked there, and links it into another one, if any. The
+    /// keys of nvme-keyring are found by the beginning of their description, too.
     fn search(self, kind: &CStr, description: &CStr, into: Option<Self>) -> Result<Self, Errno> {
         let (kind, description) =
             (kind.as_ptr().expose_provenance(), description.as_ptr().expose_provenance());
@@ -154,16 +153,16 @@ impl Serial {
         }?)
     }
 
-    /// Has the kernel fill a buffer with what an operation tells of the key, and returns how much that
-    /// is in bytes. Where it is more than there is room for, the buffer has nothing of it, or a part.
+    /// Fills a buffer with the kernel's answer to an operation on the key, and returns the answer's length in
+    /// bytes. If the answer is longer than the buffer, the buffer contains nothing of it, or a part.
     fn told(self, operation: u32, buffer: &mut [u8]) -> Result<usize, Errno> {
         let (at, room) = (buffer.as_mut_ptr().expose_provenance(), buffer.len());
         let arguments = [self.argument(), at as libc::c_ulong, room as libc::c_ulong, 0];
-        // SAFETY: the buffer has the room that is said, and both operations write no more.
+        // SAFETY: the buffer has the stated room, and both operations write no more.
         unsafe { keyctl(operation, arguments) }
     }
 
-    /// Asks the kernel what the key is, in a buffer. A description that is too long or no text is an
+    /// Asks the kernel for the key's description, in a buffer. A description that is too long or no text is an
     /// error.
     fn described(self, buffer: &mut [u8; DESCRIPTION_MAX]) -> Result<Described<'_>, Errno> {
         let length = self.told(libc::KEYCTL_DESCRIBE, buffer)?;
@@ -203,7 +202,7 @@ impl Serial {
     }
 }
 
-/// What the kernel says of a key.
+/// The kernel's description of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Described<'a> {
     kind: &'a str,
@@ -221,16 +220,16 @@ impl<'a> Described<'a> {
         Some(Self { kind, owner: owner.parse().ok()?, description })
     }
 
-    /// Says whether it is a keyring of a name that one of these users owns. (Others could make one to
-    /// have their own keys taken.)
+    /// Returns whether it is a keyring of this name that one of these users owns. (Other users could make one to
+    /// inject their own keys.)
     fn is_keyring(&self, name: &str, owners: [u32; 2]) -> bool {
         let is_it = self.kind.as_bytes() == KEYRING.to_bytes() && self.description == name;
         is_it && owners.contains(&self.owner)
     }
 }
 
-/// Finds what may be keyrings of a name in `/proc/keys`. Whoever makes a key can write lines there that
-/// look like others, in its description: the kernel must be asked of each number what it is.
+/// Finds candidates for keyrings of a name in `/proc/keys`. A key's description can contain forged lines, so the
+/// kernel must be asked about each number.
 fn listed<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = Serial> + 'a {
     text.lines().filter_map(move |line| {
         // Number, flags, uses, time, permissions, uid, gid, type, and the description.
@@ -273,9 +272,8 @@ impl Keyring {
         self.reach().map(drop)
     }
 
-    /// Finds the secret of a key of type `psk` by its whole description, which may be that of an
-    /// identity. A key that was revoked, is too old or may not be read is not there. As [`Self::check`],
-    /// this may change the thread's credentials.
+    /// Finds the secret of a key of type `psk` by its whole description, which may be an identity. A key that is
+    /// revoked, expired or unreadable is not found. As [`Self::check`], this may change the thread's credentials.
     ///
     /// # Errors
     /// The keyring is not there, or may not be used.
@@ -315,7 +313,7 @@ impl Keyring {
             Err(errno @ (Errno::EPERM | Errno::ENOSYS)) => return Err(self.error(errno)),
             _ => {}
         }
-        // What root has linked into the user's keyring. The user may have none.
+        // Root may have linked it into the user's keyring. The user may have none.
         if let Ok(key) = OF_USER.search(KEYRING, &self.name, Some(OF_THREAD))
             && trusted(&key)
         {
@@ -329,7 +327,7 @@ impl Keyring {
         Ok(found)
     }
 
-    /// Says what an error of the kernel's means for whoever wants the keyring.
+    /// Converts an error of the kernel's into an error of the keyring.
     fn error(&self, errno: Errno) -> KeyringError {
         let (name, user) = (self.name().to_owned(), geteuid().as_raw());
         match errno {
@@ -341,7 +339,7 @@ impl Keyring {
     }
 }
 
-/// Says whether an error tells that a key is not there, or is good no more.
+/// Returns whether an error means that a key is missing, or no longer valid.
 fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::ENOKEY | Errno::EKEYREVOKED | Errno::EKEYEXPIRED | Errno::EKEYREJECTED)
 }

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Psk {
 pub struct Offered<'a> {
     /// The identity.
     pub identity: &'a [u8],
-    /// Its place among those that are offered.
+    /// Its index among the offered identities.
     pub index: usize,
     /// The ClientHello without its header; `None` where it is not the handshake's first one.
     pub hello: Option<&'a [u8]>,

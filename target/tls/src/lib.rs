@@ -1,11 +1,11 @@
 //! The server's side of TLS 1.3 with external pre-shared keys, on a socket whose records the kernel
 //! takes over after the handshake (kTLS).
 //!
-//! [`Handshake`] makes the handshake with s2n-tls, step by step and without waiting; what is left is an
-//! ordinary socket that carries the plain bytes. The program brings the keys ([`Keys`]) and asks for
-//! one only, that which the peer names. Records that are not data, which the kernel leaves to the
-//! program, are taken with [`record::take`]; where a peer changes its key, [`TrafficSecrets`] have the
-//! next one. Keys that an administrator has put into a keyring of the kernel are found with [`Keyring`].
+//! [`Handshake`] makes the handshake with s2n-tls, step by step and without waiting; the result is an ordinary
+//! socket that carries the plain bytes. The program provides the keys ([`Keys`]), and is asked only for the key
+//! that the peer names. Records that are not data, which the kernel leaves to the program, are taken with
+//! [`record::take`]; when a peer changes its key, [`TrafficSecrets`] have the next one. [`Keyring`] finds keys that
+//! an administrator has put into a keyring of the kernel.
 //!
 //! No tickets are sent, and no keys updated unless the peer asks for it: the Linux kernel's NVMe host
 //! takes nothing but data.

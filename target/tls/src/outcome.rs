@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::traffic::TrafficSecrets;
 
-/// What a handshake has settled.
+/// The result of a handshake.
 #[derive(Debug)]
 pub struct Established {
     /// The identity of the key that both ends have.

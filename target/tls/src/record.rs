@@ -11,7 +11,7 @@ use nix::sys::socket::{
     send, setsockopt, socket,
 };
 
-/// Says whether the kernel can take over records of TLS.
+/// Checks whether the kernel can take over records of TLS.
 ///
 /// # Errors
 /// It cannot: the module `tls` is not loaded, or the kernel was built without it.
@@ -57,7 +57,7 @@ pub fn take(socket: &OwnedFd) -> io::Result<Record> {
     let flags = MsgFlags::MSG_DONTWAIT;
     let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags) {
         Ok(message) => message,
-        // What has failed was not the kind of the record.
+        // The receive did not fail because of the kind of a record.
         Err(Errno::EAGAIN) => return Err(Errno::EIO.into()),
         Err(error) => return Err(error.into()),
     };
@@ -76,7 +76,7 @@ pub fn take(socket: &OwnedFd) -> io::Result<Record> {
         (Some(TlsGetRecordType::Handshake), _) => Record::Other(HANDSHAKE),
         (Some(TlsGetRecordType::ChangeCipherSpec), _) => Record::Other(CHANGE_CIPHER_SPEC),
         (Some(TlsGetRecordType::Unknown(kind)), _) => Record::Other(kind),
-        // Data makes no receive fail. What was taken out of the stream here is missing in it.
+        // Data makes no receive fail. The bytes taken out of the stream here are missing in it.
         _ => return Err(io::ErrorKind::InvalidData.into()),
     })
 }

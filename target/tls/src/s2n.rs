@@ -48,7 +48,7 @@ unsafe extern "C" fn nothing() -> c_int {
 /// Allocates memory for the library. It would lock each piece into memory by itself otherwise, which
 /// fails where RLIMIT_MEMLOCK is low.
 unsafe extern "C" fn allocate(at: *mut *mut c_void, requested: u32, allocated: *mut u32) -> c_int {
-    // SAFETY: malloc takes any size; the library gives two valid places for what it gets.
+    // SAFETY: malloc takes any size; the library passes two valid places for the results.
     unsafe {
         let memory = libc::malloc(requested as usize);
         if memory.is_null() {
@@ -137,7 +137,7 @@ impl Drop for Context {
     }
 }
 
-/// What the callback has seen of a connection's ClientHello.
+/// The state that the callbacks keep of a connection.
 #[derive(Debug, Default)]
 struct Seen {
     /// The first identity that was offered.
@@ -148,8 +148,8 @@ struct Seen {
     secrets: [Option<Secret>; 2],
 }
 
-/// Keeps the secrets by which data is sent. The library has them told in the form of NSS's key log
-/// only; it clears the line itself.
+/// Keeps the secrets by which data is sent. The library passes them only as lines of NSS's key log, and clears the
+/// lines itself.
 unsafe extern "C" fn keep(
     _: *mut c_void,
     connection: *mut sys::s2n_connection,
@@ -175,8 +175,8 @@ unsafe extern "C" fn keep(
     0
 }
 
-/// Chooses the key of a connection: the first one that is offered and known. Only this one is given
-/// to the library, whose own look-up would compare all.
+/// Chooses the key of a connection: the first offered identity with a known key. Only this key is passed to the
+/// library, whose own look-up would compare all.
 unsafe extern "C" fn select(
     connection: *mut sys::s2n_connection,
     keys: *mut c_void,
@@ -190,8 +190,8 @@ unsafe extern "C" fn select(
     };
     let (Some(keys), Some(seen)) = (keys, seen) else { return -1 };
     let hello = client_hello(connection);
-    // SAFETY: the list is valid during the call, and so are the identities that it hands out; what is
-    // made here is freed here.
+    // SAFETY: the list and the identities that it hands out are valid during the call; `offered` is made and freed
+    // here.
     unsafe {
         let mut offered = sys::s2n_offered_psk_new();
         let mut result = 0;
@@ -243,8 +243,7 @@ fn append(connection: *mut sys::s2n_connection, identity: &[u8], psk: &Psk) -> c
         PskHash::Sha256 => sys::s2n_psk_hmac::SHA256,
         PskHash::Sha384 => sys::s2n_psk_hmac::SHA384,
     };
-    // SAFETY: identity and secret are as long as is said, and are copied; the connection is the one
-    // that the library calls for.
+    // SAFETY: identity and secret have the stated lengths, and are copied; the library calls for this connection.
     unsafe {
         let mut key = sys::s2n_external_psk_new();
         if key.is_null() {
@@ -264,8 +263,7 @@ fn append(connection: *mut sys::s2n_connection, identity: &[u8], psk: &Psk) -> c
 fn client_hello(connection: *mut sys::s2n_connection) -> Option<Vec<u8>> {
     /// The place of the random bytes, which the library keeps apart from the message.
     const RANDOM: std::ops::Range<usize> = 2..34;
-    // SAFETY: the library calls for this connection; the message is copied to memory of the length
-    // that is said.
+    // SAFETY: the library calls for this connection; the message is copied to memory of the stated length.
     unsafe {
         // Something was sent: a HelloRetryRequest.
         if sys::s2n_connection_get_wire_bytes_out(connection) != 0 {
@@ -297,11 +295,11 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Connection {
     connection: NonNull<sys::s2n_connection>,
-    /// What the callback has seen, where it finds it.
+    /// The callbacks' state, where they find it.
     seen: NonNull<Seen>,
 }
 
-// SAFETY: a connection may be used by one thread after another, and so may what it has seen.
+// SAFETY: a connection and its callbacks' state may be used by one thread after another.
 unsafe impl Send for Connection {}
 
 impl Connection {
@@ -373,16 +371,16 @@ impl Connection {
         }
     }
 
-    /// Says whether no byte was sent to the peer.
+    /// Returns whether no byte was sent to the peer.
     pub(crate) fn has_sent_nothing(&self) -> bool {
         // SAFETY: the connection is valid.
         unsafe { sys::s2n_connection_get_wire_bytes_out(self.connection.as_ptr()) == 0 }
     }
 
-    /// Returns what a handshake that is done has settled.
+    /// Returns the result of a handshake that is done.
     pub(crate) fn established(&mut self) -> Result<Established, TlsError> {
         let own = self.connection.as_ptr();
-        // SAFETY: the connection is valid, and the identity has room for as many bytes as is said.
+        // SAFETY: the connection is valid, and the identity has the stated length.
         let (version, identity, cipher) = unsafe {
             let mut length = 0;
             check(sys::s2n_connection_get_negotiated_psk_identity_length(own, &raw mut length))?;

@@ -1,6 +1,6 @@
-//! The secrets of a connection whose records the kernel has taken over, and the keys that follow from
-//! them when a peer changes its own (KeyUpdate: RFC 8446, sections 4.6.3 and 7.2). The derivation is
-//! that of aws-lc, the library below s2n-tls, which changes keys only inside its own sends and receives.
+//! The secrets of a connection whose records the kernel has taken over, and the keys that follow from them when a
+//! peer changes its own (KeyUpdate: RFC 8446, sections 4.6.3 and 7.2). aws-lc, the library below s2n-tls, derives
+//! them; s2n-tls itself changes keys only inside its own sends and receives.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The length of what is derived, in bytes.
+/// The length of derived bytes.
 #[derive(Clone, Copy)]
 struct Length(u8);
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::DerefMut;
 
-/// What a buffer is for.
+/// The purpose of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Anything.
@@ -19,10 +19,10 @@ pub trait Memory: fmt::Debug {
     /// A buffer.
     type Buffer: DerefMut<Target = [u8]> + fmt::Debug;
 
-    /// Takes a buffer of `length` bytes; `None` when there is none: wait until one is dropped. The
-    /// contents are whatever they were.
+    /// Takes a buffer of `length` bytes; `None` when there is none: wait until one is dropped. The buffer keeps its
+    /// old contents.
     fn take(&self, length: usize, what: Use) -> Option<Self::Buffer>;
-    /// Says whether [`Self::take`] of `length` bytes would give a buffer now.
+    /// Returns whether [`Self::take`] of `length` bytes would return a buffer now.
     fn has(&self, length: usize) -> bool;
     /// Returns the number of bytes in use, and in all.
     fn usage(&self) -> (usize, usize);

@@ -15,7 +15,7 @@ use crate::stats::counters::IoStats;
 
 /// A device that is open, shared by all reactors.
 pub trait BlockDevice: fmt::Debug {
-    /// Says how commands are carried out.
+    /// Returns the way in which commands are executed.
     fn style(&self) -> Style<'_>;
     /// Returns the format of the device's blocks.
     fn format(&self) -> BlockFormat;
@@ -61,7 +61,7 @@ pub trait Immediate: fmt::Debug {
         None
     }
 
-    /// Says whether every read gives zeroes, so that no buffer need be filled.
+    /// Returns whether every read returns zeroes, so that no buffer need be filled.
     fn reads_zeroes(&self) -> bool {
         false
     }

@@ -68,15 +68,15 @@ pub trait Driver: Sized + fmt::Debug {
     fn begin_fetches(&mut self, key: Key) {
         let _ = key;
     }
-    /// Says whether [`Self::send`] can send these bytes of a device's memory from where they are.
+    /// Returns whether [`Self::send`] can send these bytes of a device's memory in place.
     fn reaches(&self, key: Key, bytes: &[u8]) -> bool {
         let _ = (key, bytes);
         true
     }
     /// Ends a connection's stream in both directions; receiving and sending end.
     fn shut_down(&mut self, key: Key);
-    /// Sets the DSCP of what a connection sends, and the priority in this machine's own queues (0 to
-    /// 6). Returns false where that failed.
+    /// Sets the DSCP of a connection's packets, and their priority in this machine's own queues (0 to 6). Returns
+    /// false on failure.
     fn set_dscp(&mut self, key: Key, dscp: u8, priority: i32) -> bool;
     /// Lets the network's stage look after a connection from now on. Returns false where that
     /// failed.

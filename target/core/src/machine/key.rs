@@ -7,7 +7,7 @@ use fabric::controller::ConnectionId;
 pub struct Key {
     /// Place in the reactor's table, below 2^24.
     pub index: u32,
-    /// Number of connections that have had this place, modulo 2^24.
+    /// Number of earlier connections in this place, modulo 2^24.
     pub generation: u32,
 }
 

@@ -1,5 +1,5 @@
-//! What the core asks of the machine that it runs on: sockets, arenas of memory, devices and settings,
-//! each as a trait or a value.
+//! The core's interface to the machine that it runs on: sockets, memory arenas, devices and settings, each as a
+//! trait or a value.
 
 pub(crate) mod arena;
 pub mod device;

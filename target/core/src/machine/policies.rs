@@ -16,7 +16,7 @@ use crate::stats::counters::PerReactor;
 pub struct Tenant {
     /// The session.
     pub session: Arc<Session>,
-    /// Statistics of what was charged to the session.
+    /// Statistics of the commands that are charged to the session.
     pub stats: Arc<PerReactor>,
 }
 
@@ -41,17 +41,17 @@ pub struct Tenancy {
 
 /// The settings that concern all connections.
 pub trait Policies: fmt::Debug {
-    /// Returns the version of what connections have resolved for themselves: where it changes, they
-    /// resolve it again.
+    /// Returns the version of the settings that connections resolve for themselves: when it changes, they resolve
+    /// them again.
     fn flows_version(&self) -> u64;
-    /// Says whether commands wait for their turns at all.
+    /// Returns whether commands wait for their turns at all.
     fn enabled(&self) -> bool;
     /// Returns the order of the classes.
     fn order(&self) -> &OrderSettings;
     /// Returns the number of commands that may wait at one time, all reactors together.
     fn queue(&self) -> u32;
-    /// Returns the DSCP of what a class sends; 0 where nothing is marked.
+    /// Returns the DSCP of a class's packets; 0 if packets are not marked.
     fn dscp(&self, class: Class) -> u8;
-    /// Returns what a connection's origin says of its class.
+    /// Returns the class information in a connection's origin.
     fn connection_class(&self, origin: &Origin) -> ConnectionClass;
 }

@@ -11,14 +11,14 @@ use std::rc::{Rc, Weak};
 /// queues. Each brings 4 KiB at most: 512 KiB.
 pub(crate) const OWING_MAX: u32 = 128;
 
-/// Addresses at which those that have gone are first looked for.
+/// Number of addresses at which stale ones are first removed.
 const ADDRESSES: usize = 64;
 
 /// The memory of all addresses, in one reactor.
 #[derive(Debug, Default)]
 pub(crate) struct AdminData {
     by_address: HashMap<IpAddr, Weak<Cell<u32>>>,
-    /// Addresses at which those that have gone are looked for next.
+    /// Number of addresses at which stale ones are removed next.
     sift_at: usize,
 }
 

@@ -61,8 +61,8 @@ fn order_of(length: usize) -> u32 {
     length.next_power_of_two().trailing_zeros().saturating_sub(MIN_SHIFT)
 }
 
-/// Returns the size of an arena for at most `bytes` bytes in buffers of up to `largest`: what is no
-/// multiple of the largest buffer is left out.
+/// Returns the size of an arena for at most `bytes` bytes in buffers of up to `largest`, rounded down to a multiple
+/// of the largest buffer.
 #[must_use]
 pub fn arena_bytes(bytes: usize, largest: usize) -> usize {
     let largest = largest_block(largest);
@@ -126,7 +126,7 @@ impl Buddies {
         self.give_block(block.first, block.order);
     }
 
-    /// Says whether [`Self::take`] of `length` bytes would give a block now.
+    /// Returns whether [`Self::take`] of `length` bytes would return a block now.
     #[must_use]
     pub fn has(&self, length: usize) -> bool {
         self.heads.iter().skip(order_of(length) as usize).any(|&head| head != NONE)

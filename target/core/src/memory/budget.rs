@@ -20,7 +20,7 @@ const PROMISED_EIGHTHS: usize = 1;
 /// The part of the I/O buffers that is kept for hosts that hold little, in eighths.
 const RESERVED_EIGHTHS: usize = 1;
 
-/// Space that was promised. Dropping the promise gives back what is left of the space.
+/// Promised space. Dropping the promise releases the space.
 #[derive(Debug)]
 pub(crate) struct Promise {
     pub(crate) bytes: usize,
@@ -79,13 +79,13 @@ impl DataBudget {
         self.forecast.see(now, freed);
     }
 
-    /// Says whether `bytes` more may be taken beside `used`. One command may always go on, however
-    /// few buffers there are.
+    /// Returns whether `bytes` more may be used beside `used`. One command may always proceed, however few buffers
+    /// there are.
     pub(crate) fn has_room(&self, used: usize, bytes: usize) -> bool {
         used == 0 || used + bytes <= self.data
     }
 
-    /// Says whether a host that holds little may take `bytes` more beside `used`.
+    /// Returns whether `bytes` more may be used beside `used`, with the reserve included.
     pub(crate) fn has_reserve(&self, used: usize, bytes: usize) -> bool {
         self.has_room(used.saturating_sub(self.reserve), bytes)
     }

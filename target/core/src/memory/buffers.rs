@@ -35,11 +35,10 @@ pub(crate) struct Buffers<M: Memory> {
     /// that finds none here is not read from, while commands that hold the others may be waiting
     /// for data of that connection.
     capsules: M,
-    /// What devices hold for answers, in place of buffers of the pool.
+    /// Blocks that devices hold for answers, in place of buffers of the pool.
     held: HeldTotal,
     budget: DataBudget,
-    /// Commands with memory for what they read that wait for a buffer in one piece, first come,
-    /// first served.
+    /// Commands with memory for read data that wait for a contiguous buffer, first come, first served.
     pub(crate) reads: VecDeque<(Key, SlotId)>,
     /// Commands that wait for a buffer for data from their hosts. Hosts may take their time, so no
     /// other command waits behind these.
@@ -60,8 +59,8 @@ impl<M: Memory> Buffers<M> {
         Sizes { window, memory, capsules: self.capsules.usage().1 }
     }
 
-    /// Returns the bytes in use for data that hosts were asked for, and those that are kept for such
-    /// data of hosts that hold little.
+    /// Returns the bytes in use for data that hosts were asked for, and the bytes kept for such data of hosts that
+    /// hold little.
     #[inline]
     pub(crate) fn not_for_reads(&self) -> (usize, usize) {
         (self.pool.data_used(), self.reserve_left())
@@ -78,19 +77,18 @@ impl<M: Memory> Buffers<M> {
         self.budget.promised()
     }
 
-    /// Returns the bytes in use, and those in all. What devices hold in place of buffers is in use.
+    /// Returns the bytes in use, and in total. Blocks that devices hold in place of buffers are in use.
     pub(crate) fn usage(&self) -> (usize, usize) {
         let ((used, total), (more_used, more)) = (self.pool.usage(), self.capsules.usage());
         (used + self.held.bytes() + more_used, total + more)
     }
 
-    /// Returns the total of what devices hold for answers.
+    /// Returns the total of the blocks that devices hold for answers.
     pub(crate) fn held(&self) -> &HeldTotal {
         &self.held
     }
 
-    /// Takes a buffer for what a command reads, unless it is large and others have waited longer
-    /// for one.
+    /// Takes a buffer for read data, unless it is large and others have waited longer for one.
     #[inline]
     pub(crate) fn for_read(&self, bytes: usize) -> Option<M::Buffer> {
         let in_turn = bytes <= SMALL || self.reads.is_empty();
@@ -107,22 +105,21 @@ impl<M: Memory> Buffers<M> {
         self.capsules.take(bytes, Use::Any)
     }
 
-    /// Says whether [`Self::for_capsule`] would give a buffer now.
+    /// Returns whether [`Self::for_capsule`] would return a buffer now.
     #[inline]
     pub(crate) fn has_for_capsule(&self, bytes: usize) -> bool {
         self.capsules.has(bytes)
     }
 
-    /// Takes a buffer for data from a host, if the part of the buffers for such data has one that
-    /// was not promised to others.
+    /// Takes a buffer for data from a host, if the share of the buffers for such data has room that is not
+    /// promised.
     pub(crate) fn for_data(&self, bytes: usize) -> Option<M::Buffer> {
-        // What is kept for hosts that hold little, for their data and for their reads, stays free.
+        // The reserve for data and for reads of hosts that hold little stays free.
         self.leaves(2 * self.budget.reserve(), bytes)
             .then(|| self.beside(self.budget.promised(), bytes))?
     }
 
-    /// Says whether `rest` bytes are left when `bytes` bytes more are in use. One command may always
-    /// go on.
+    /// Returns whether `rest` bytes are left when `bytes` bytes more are in use. One command may always proceed.
     fn leaves(&self, rest: usize, bytes: usize) -> bool {
         let (used, all) = self.pool.usage();
         self.pool.data_used() == 0 || used + self.held.bytes() + bytes + rest <= all

@@ -40,7 +40,7 @@ impl CapsuleMemory {
         Some((lease, io.buffers.for_capsule(bytes)?))
     }
 
-    /// Says whether the host may have a buffer now.
+    /// Returns whether the host may get a buffer now.
     #[inline]
     pub(crate) fn has_room<D: Driver>(&self, io: &Context<D>) -> bool {
         let each = io.settings.in_capsule_data;

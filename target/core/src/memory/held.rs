@@ -8,8 +8,8 @@ use std::rc::Rc;
 /// Size in bytes of the pages by which held blocks are sent, where an answer goes in pieces.
 pub const PAGE: usize = 4096;
 
-/// Blocks in a device's own memory, which stay as they are until this is dropped, whatever is written
-/// to the device meanwhile. They stay where they are when this moves.
+/// Blocks in a device's own memory, which do not change until this is dropped, even if the device is written. They
+/// stay in place when this moves.
 pub trait HeldBlocks: fmt::Debug {
     /// Returns the content of the blocks.
     fn bytes(&self) -> &[u8];
@@ -29,7 +29,7 @@ impl Held {
         Self { blocks: Box::new(blocks), counted: None }
     }
 
-    /// Counts the blocks among those that answers wait with.
+    /// Counts the blocks in the total of a reactor.
     pub(crate) fn counted(self, total: &HeldTotal) -> Self {
         let bytes = self.blocks.bytes().len().next_power_of_two();
         total.0.set(total.0.get() + bytes);
@@ -45,9 +45,9 @@ impl Deref for Held {
     }
 }
 
-/// The bytes of all blocks that devices hold for one reactor, each answer's as much as a buffer for it
-/// would have. They are of the memory of devices, but hosts that do not take their answers are bounded
-/// by them as by buffers: whoever divides the buffers counts these among those in use.
+/// The bytes of all blocks that devices hold for one reactor, each answer rounded up to its buffer's size. They are
+/// memory of devices, but bound hosts that do not receive their answers as buffers do: code that divides the
+/// buffers counts these bytes as in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldTotal(Rc<Cell<usize>>);
 
@@ -57,7 +57,7 @@ impl HeldTotal {
     }
 }
 
-/// A part of the total, which is taken from it when the blocks are let go.
+/// A part of the total, subtracted when the blocks are released.
 #[derive(Debug)]
 struct Counted {
     bytes: usize,

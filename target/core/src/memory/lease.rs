@@ -1,5 +1,5 @@
-//! The memory that a read holds until its host has taken the data, and in-capsule data until it is
-//! written: a gate charges the memory to the host, whoever has the buffer meanwhile.
+//! The memory of a read until its host has received the data, and of in-capsule data until it is written: a gate
+//! charges the memory to the host, wherever the buffer is.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -46,7 +46,7 @@ impl<T> LeaseGate<T> {
         Some(self.lend(grant))
     }
 
-    /// Says whether [`Self::lease_now`] would give memory now.
+    /// Returns whether [`Self::lease_now`] would grant memory now.
     #[inline]
     pub(crate) fn may_lease(&self, flow: MemoryFlowId, bytes: u32) -> bool {
         self.gate.may_pass(flow, block(bytes))
@@ -89,7 +89,7 @@ impl<T> LeaseGate<T> {
         }
     }
 
-    /// Says whether memory has come back since this was last asked.
+    /// Returns whether memory has come back since the last call.
     pub(crate) fn came_back(&mut self) -> bool {
         self.take_back();
         std::mem::take(&mut self.back)
@@ -105,8 +105,7 @@ pub(crate) const fn block(bytes: u32) -> u32 {
     if bytes > 1 << 31 { u32::MAX } else { bytes.next_power_of_two() }
 }
 
-/// Memory for what a command reads, or for its in-capsule data. Dropping the lease gives the memory
-/// back to the gate.
+/// Memory for a command's read data or in-capsule data. Dropping the lease returns the memory to the gate.
 #[derive(Debug)]
 pub(crate) struct Lease {
     grant: Option<MemoryGrant>,
@@ -120,7 +119,7 @@ impl Drop for Lease {
     }
 }
 
-/// A buffer with what a command has read, and the lease of its memory.
+/// Read data in a buffer, and the lease of its memory.
 #[derive(Debug)]
 pub struct Leased<B> {
     buffer: B,

@@ -1,5 +1,4 @@
-//! The memory for data: I/O buffers and the budget of those that hosts are asked for, and who holds
-//! memory until when.
+//! The memory for data: I/O buffers, the budget of data that hosts are asked for, and leases of memory.
 
 pub(crate) mod admin_data;
 pub mod buddies;

@@ -1,5 +1,5 @@
-//! The DSCP that answers carry for the network: that of their connection's class
-//! (docs/research/sources.md, E6: every command and packet names its class).
+//! The DSCP of answers on the network: the DSCP of their connection's class (docs/research/sources.md, E6: every
+//! command and packet names its class).
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ impl AnswerDscp {
     }
 }
 
-/// Returns the priority by which this machine's own queues order a class's packets: 6 is that of
-/// interactive traffic.
+/// Returns the priority of a class's packets in this machine's own queues: 6 is the priority of interactive
+/// traffic.
 fn priority(class: Class) -> i32 {
     match class {
         Class::Urgent => 6,

@@ -7,7 +7,7 @@ use arbitration::{Class, PerClass};
 /// weight.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
-    /// Bytes that each class has had, divided by its weight.
+    /// Bytes charged to each class, divided by its weight.
     progress: PerClass<u64>,
     /// Progress of the class that was last served.
     reached: u64,
@@ -20,7 +20,7 @@ impl Fairness {
         self.progress[class] = self.progress[class].max(self.reached);
     }
 
-    /// Returns the class whose turn it is among those that wait.
+    /// Returns the waiting class whose turn it is.
     pub(crate) fn next(&mut self, waits: impl Fn(Class) -> bool) -> Option<Class> {
         if waits(Class::Urgent) {
             return Some(Class::Urgent);
@@ -31,7 +31,7 @@ impl Fairness {
         Some(class)
     }
 
-    /// Charges a class for bytes that it has had.
+    /// Charges bytes to a class.
     pub(crate) fn spend(&mut self, class: Class, bytes: u64, weight: u64) {
         self.progress[class] = self.progress[class].saturating_add(bytes / weight.max(1));
     }

@@ -1,10 +1,9 @@
 //! The R2T pacer: asks a host for data no faster than it may send it.
 //!
-//! An unmodified host sends no more data than it was asked for, so the rate of R2Ts is the rate of
-//! its connection on the network. One R2T asks for a part of a command's data; the next one is due
-//! when all of that has come, and when the bucket of tokens is not in debt. Data of a command that
-//! was begun comes before that of the next one: the buffer is free sooner, and the device sees
-//! neighbouring blocks together. Classes have their turns by their weights.
+//! An unmodified host sends no more data than was requested, so the rate of R2Ts is the rate of its connection on
+//! the network. One R2T requests a part of a command's data; the next one is due when all of that part has arrived,
+//! and the token bucket is not in debt. A command with a part of its data comes before a new one: its buffer is
+//! free sooner, and the device sees neighbouring blocks together. Classes take turns by their weights.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,9 +16,9 @@ use qtcp::pacing::Pacing;
 use super::fairness::Fairness;
 use super::tokens::{Tokens, bytes_in};
 
-/// The shortest time that one R2T is for, in ns: shorter ones spread a host's bursts, longer ones
-/// keep its commands together. Where a round trip takes longer, an R2T is for a round trip: a host
-/// with one command is asked once in each.
+/// Minimum time that one R2T covers, in ns: short ones spread a host's bursts, long ones keep its commands
+/// together. If the round trip is longer, an R2T covers the round trip: a host with one command gets one R2T in
+/// each.
 const R2T_NS: u64 = 4_000_000;
 /// The longest time that one R2T is for, in ns. While a host owes data or waits to be asked, tokens
 /// of this time are kept: the host was not idle, and a late thread must not cost it its part.
@@ -85,12 +84,12 @@ impl R2tPacer {
     /// Returns the number of bytes of a class that were not asked for; at least 1 where a command
     /// was begun.
     pub(crate) fn waiting_bytes(&self, class: Class) -> u64 {
-        // The transport knows what is left of begun commands: one byte stands for each here, so
-        // that they count.
+        // The transport knows the rest of begun commands: one byte stands for all of them here, so that the class
+        // counts as waiting.
         self.fresh_bytes[class] + u64::from(!self.begun[class].is_empty())
     }
 
-    /// Says whether a command of which nothing was asked for has to wait for its turn.
+    /// Returns whether a new command has to wait for its turn.
     #[inline]
     pub(crate) fn is_needed(&mut self, pacing: &Pacing) -> bool {
         let is_limited = pacing.r2t_rate().is_some();
@@ -112,7 +111,7 @@ impl R2tPacer {
             && let Some(rate) = rate
         {
             if !std::mem::replace(&mut self.limited, true) {
-                // The host had what it could get until now: it waited for no tokens.
+                // The host was not limited until now: it waited for no tokens.
                 self.tokens = Tokens::new(now);
             }
             self.refill(now, rate, pacing.rtt(), busy);
@@ -150,7 +149,7 @@ impl R2tPacer {
         self.fresh_bytes[class] += u64::from(bytes);
     }
 
-    /// Adds a command again: all that its host was asked for has come, and there is more.
+    /// Adds a command again: its host has sent all requested data, and there is more.
     pub(crate) fn push_begun(&mut self, class: Class, slot: SlotId) {
         self.join(class);
         self.begun[class].push_back(slot);
@@ -317,7 +316,7 @@ mod tests {
         assert!(granted.abs_diff(10 * rate) < rate / 10, "{granted} bytes in ten seconds");
     }
 
-    /// A host that had what it could get, and owes data, waited for no tokens before its limit began.
+    /// A host that owes data and was not limited before has waited for no tokens when its limit begins.
     #[test]
     fn f5_a_rate_holds_from_when_it_is_set() {
         const PIECE: u64 = 256 << 10;

@@ -11,7 +11,7 @@ use fabric::queue::{Payload as _, SlotId};
 use super::fairness::Fairness;
 use crate::memory::payload::TxData;
 
-/// An answer that waits, or what is left of it.
+/// An answer that waits, or the rest of one.
 #[derive(Debug)]
 struct Reply<B> {
     slot: SlotId,
@@ -22,7 +22,7 @@ struct Reply<B> {
     since: Nanos,
 }
 
-/// What goes of an answer at one time.
+/// The part of an answer that is sent at one time.
 #[derive(Debug)]
 pub(crate) struct Piece<B> {
     pub(crate) class: Class,
@@ -55,7 +55,7 @@ impl<B> Default for Replies<B> {
 }
 
 impl<B> Replies<B> {
-    /// Says whether none waits.
+    /// Returns whether no answer waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0

@@ -87,7 +87,7 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         self.traffic.as_ref().map_or(0, |traffic| traffic.waiting_bytes())
     }
 
-    /// Says whether replies wait for their turn.
+    /// Returns whether replies wait for their turn.
     pub(crate) fn holds_replies(&self) -> bool {
         self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
     }
@@ -100,8 +100,7 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         traffic.map_or_else(Vec::new, |traffic| traffic.take_overdue_replies(now, wait_max))
     }
 
-    /// Moves replies whose turn it is to what is sent next. Returns the time at which the agenda is to
-    /// have more sent.
+    /// Moves replies whose turn it is to the transport. Returns the time at which the agenda must send more.
     #[inline]
     pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
         &mut self,
@@ -132,7 +131,7 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         }
     }
 
-    /// Tells the poller what has changed. `active` commands are in the target.
+    /// Publishes changes to the poller. `active` commands are in the target.
     #[inline]
     pub(crate) fn publish(&mut self, sending: bool, active: u32) {
         if let Some(traffic) = &mut self.traffic {

@@ -5,7 +5,7 @@ use fabric::Nanos;
 /// One second, in ns.
 const SECOND: u64 = 1_000_000_000;
 
-/// A bucket of tokens. It may be in debt: what has moved is paid for afterwards.
+/// A bucket of tokens. It may be in debt: bytes are paid for after they have moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tokens {
     /// Bytes that may move now; negative where more has moved.

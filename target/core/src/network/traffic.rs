@@ -1,6 +1,5 @@
-//! A connection's part in stage S6: it counts what moves for each class, holds replies back while
-//! the connection is limited, and paces R2Ts. The poller is told by [`Pacing`] (docs/research/sources.md,
-//! E7, F5).
+//! A connection's part in stage S6: it counts the traffic of each class, holds replies back while the connection is
+//! limited, and paces R2Ts. [`Pacing`] reports to the poller (docs/research/sources.md, E7, F5).
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,8 +16,7 @@ use super::replies::Replies;
 use super::tokens::Tokens;
 use crate::memory::payload::TxData;
 
-/// Largest amount in bytes that is handed to the kernel at once while replies are limited: the
-/// order of what was handed over is fixed.
+/// Maximum bytes that are handed to the kernel at once while replies are limited: their order is fixed then.
 const BATCH: usize = 64 << 10;
 
 /// One connection's side of stage S6.
@@ -32,7 +30,7 @@ pub(crate) struct Traffic<B> {
     /// Bytes that the host was asked for and still owes.
     owed: PerClass<u64>,
     replies: Replies<B>,
-    /// What may be sent by now, where the target itself keeps to a rate.
+    /// Bytes that may be sent by now, if the target itself paces answers.
     tokens: Tokens,
     /// Whether the reactor's agenda has the connection, to send more when its time has come.
     listed: bool,
@@ -62,7 +60,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         usize::try_from(self.replies.all_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// Says whether replies wait for their turn.
+    /// Returns whether replies wait for their turn.
     pub(crate) fn holds_replies(&self) -> bool {
         !self.replies.is_empty()
     }
@@ -72,7 +70,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.pacer.begun() as u64
     }
 
-    /// Says whether a command that has arrived waits for its turn to be asked for its data.
+    /// Returns whether a new command must wait for its turn before its data is requested.
     #[inline]
     pub(crate) fn needs_turns(&mut self) -> bool {
         self.pacer.is_needed(&self.pacing)
@@ -86,8 +84,8 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         turn
     }
 
-    /// Charges the data that [`Self::next_r2t`] said to ask for: no more than the `bytes` that the
-    /// command still needs.
+    /// Charges the data that is requested for a command of [`Self::next_r2t`]: at most the `bytes` that the command
+    /// still needs.
     pub(crate) fn charge_r2t(&mut self, order: &OrderSettings, class: Class, bytes: u32) {
         let bytes = bytes.min(r2t_bytes(&self.pacing).unwrap_or(u32::MAX));
         self.pacer.charge(&self.pacing, class, weight(order, class), bytes);
@@ -148,8 +146,8 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.changed = true;
     }
 
-    /// Says whether a command's data may be sent at once, `bytes` of it, and counts the data if so.
-    /// If not, [`Self::hold`] the data.
+    /// Returns whether `bytes` bytes of a command's data may be sent at once, and counts them if so. Otherwise,
+    /// [`Self::hold`] the data.
     #[inline]
     pub(crate) fn sends_now<T: Transport>(
         &mut self,
@@ -185,8 +183,8 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.replies.take_overdue(now, wait_max)
     }
 
-    /// Moves replies whose turn it is to what is sent next. Returns the time at which more may be sent,
-    /// if the connection's rate is what the rest waits for, and the reactor's agenda has no such time.
+    /// Moves replies whose turn it is to the transport. Returns the time at which more may be sent, if the rest
+    /// waits for the connection's rate and the reactor's agenda has no such time.
     #[inline]
     pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
         &mut self,
@@ -197,16 +195,15 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         if self.replies.is_empty() {
             return None;
         }
-        // What the host is told and asked for next goes behind what is handed over now: answers that
-        // are larger go in pieces.
+        // Later answers and R2Ts queue behind the data that is handed over now, so large answers go in pieces.
         let ahead = self.pacing.ahead();
         let by_socket = self.pacing.is_held() && transport.under_way().is_none();
         let most = if by_socket { ahead.min(BATCH) } else { ahead };
         let at_once = self.pacing.piece();
         let rate = self.pacing.out_rate();
         if let Some(rate) = rate {
-            // What a late thread has not sent, or a debt from a time of a higher rate, counts for no more
-            // than may be under way.
+            // Tokens that a late thread has not used, and a debt from a time of a higher rate, count for at most
+            // the bytes that may be under way.
             self.tokens.refill(now, rate, ahead as u64, ahead as u64);
         }
         while takes_more(transport, most) {
@@ -238,7 +235,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         transport.bound_fetches(self.pacing.asked());
     }
 
-    /// Tells the poller what has changed. `active` commands are in the target.
+    /// Publishes changes to the poller. `active` commands are in the target.
     #[inline]
     pub(crate) fn publish(&mut self, sending: bool, active: u32) {
         self.pacing.set_sending(sending);
@@ -259,9 +256,9 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
     }
 }
 
-/// Says whether less than `most` is ahead of what is said next. Where the transport does not know what
-/// is under way, a batch that the kernel has not taken yet counts as 64 KiB: on a slow link, answers
-/// wait behind no more than that batch.
+/// Returns whether less than `most` is ahead of the next data. If the transport does not know the bytes under way,
+/// a batch that the kernel has not taken yet counts as 64 KiB: on a slow link, answers wait behind that batch at
+/// most.
 #[inline]
 fn takes_more<T: Transport>(transport: &T, most: usize) -> bool {
     let batch = || if transport.is_sending() { BATCH } else { 0 };

@@ -25,7 +25,7 @@ pub(crate) struct Charge {
     pub(crate) flow: Option<HostFlowId>,
     /// Queue for memory for the host's data.
     pub(crate) fetch: Option<MemoryFlowId>,
-    /// Queue for memory for what the command reads.
+    /// Queue for memory for the command's read data.
     pub(crate) read: Option<MemoryFlowId>,
     /// Identifier of the device.
     pub(crate) backend: Option<BackendId>,
@@ -36,7 +36,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Says whether the device that a command is charged to is still the one that it is for.
+    /// Returns whether the device of the charge is still the command's device.
     pub(crate) fn serves<V>(&self, devices: &DeviceTable<V>, device: &Arc<V>) -> bool {
         let present = self.backend.and_then(|backend| devices.get(backend));
         present.is_some_and(|present| Arc::ptr_eq(present, device))

@@ -213,12 +213,12 @@ pub struct IoStats {
 }
 
 impl IoStats {
-    /// Counts a command that was told to retry later.
+    /// Counts a command that was refused with a retry delay.
     pub fn refuse(&self) {
         add(&self.refused, 1);
     }
 
-    /// Returns the number of commands that were told to retry later.
+    /// Returns the number of commands that were refused with a retry delay.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)

@@ -88,9 +88,8 @@ impl Tally {
         first
     }
 
-    /// Records what was counted until `now` in the statistics that `of` names for each command:
-    /// those of the connection, the device, the class, the session and the workload. The commands
-    /// waited for nothing.
+    /// Records the commands counted until `now` in the statistics that `of` returns for them: of the connection,
+    /// the device, the class, the session and the workload. Their queueing time is zero.
     #[inline]
     pub(crate) fn record<'a>(
         &mut self,

@@ -1,5 +1,5 @@
-//! Tests of what the kernel says of keys. Keys themselves are read in the scenario `tls-keyring`, whose
-//! kernel has keys of the type `psk`.
+//! Tests of the kernel's descriptions of keys. The scenario `tls-keyring` reads keys themselves: its kernel has
+//! keys of the type `psk`.
 
 use super::*;
 
@@ -16,7 +16,7 @@ aa2791c4 I------     1 perm 1f1f0000     0     0 keyring   .nvme: 1
 2817a244 I--Q---     1   4w 3f010000  2000  2000 keyring   targets: empty
 ";
 
-/// Returns the numbers of what may be a keyring.
+/// Returns the numbers of possible keyrings.
 fn numbers(text: &str, name: &str) -> Vec<u32> {
     listed(text, name).map(|key| key.0.cast_unsigned()).collect()
 }
@@ -122,7 +122,7 @@ fn a_keyring_that_is_not_there_has_no_key() {
     assert!(missing(keyring.find("NVMe0R01 host subsystem").unwrap_err()));
 }
 
-/// Makes a keyring in that of the thread; `None` where the machine lets nobody use keys.
+/// Makes a keyring in the thread's keyring; `None` if the machine does not permit the use of keys.
 fn made(name: &CStr) -> Option<Serial> {
     // SAFETY: both texts end with NUL, and a keyring holds nothing by itself.
     let result = unsafe {

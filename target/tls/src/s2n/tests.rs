@@ -29,7 +29,7 @@ struct Client {
 impl Client {
     fn new(socket: OwnedFd, key: Option<(&[u8], Psk)>) -> Self {
         start().unwrap();
-        // SAFETY: the library has been started; what is made is freed by `drop`, before the socket.
+        // SAFETY: the library has been started; both objects are freed by `drop`, before the socket.
         unsafe {
             let config = sys::s2n_config_new();
             check(sys::s2n_config_set_cipher_preferences(config, POLICY.as_ptr())).unwrap();
@@ -77,8 +77,8 @@ fn psk(byte: u8, hash: PskHash) -> Psk {
     Psk { secret: vec![byte; length].into(), hash }
 }
 
-/// Lets a client and a server shake hands. Returns what the server has settled, or its error and the
-/// alert that the client got.
+/// Runs the handshake of a client and a server. Returns the server's result, or its error and the alert that the
+/// client got.
 fn shake(
     known: &[(&str, Psk)],
     client: Option<(&str, Psk)>,
@@ -87,7 +87,7 @@ fn shake(
     server.connection_for_tests().established().map_err(|error| (error, 0))
 }
 
-/// Lets a client and a server shake hands. Returns both ends, or the server's error and the alert that the
+/// Runs the handshake of a client and a server. Returns both ends, or the server's error and the alert that the
 /// client got.
 fn shaken(
     known: &[(&str, Psk)],
