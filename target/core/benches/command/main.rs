@@ -1,7 +1,7 @@
-//! What a command costs in the core, over TCP beside RDMA.
+//! Measures the cost of a command in the core, over TCP and over RDMA.
 //!
 //! `cargo bench -p sluice-core --features testing --bench command -- TRANSPORT DEVICE OPERATION BYTES DEPTH
-//! COMMANDS` carries commands out and prints the time of each; `benches/instructions.sh` prints what they cost in
+//! COMMANDS` executes commands and prints the time of each; `benches/instructions.sh` prints their cost in
 //! instructions, which other load does not change.
 //!
 //! TRANSPORT is `tcp` or `rdma`; DEVICE is `memory` (carried out on the spot, larger reads sent from where

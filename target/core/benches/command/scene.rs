@@ -20,7 +20,7 @@ use sluice_core::testing::{
 };
 use sluice_core::{Held, HeldBlocks, Tenant};
 
-/// The settings of a daemon that is told nothing: the most data of a command, and of a capsule, bytes.
+/// The default settings of a daemon: the maximum data of a command, and of a capsule, in bytes.
 const MAX_TRANSFER: u32 = 1 << 20;
 const IN_CAPSULE_DATA: u32 = 8 << 10;
 const RDMA_IN_CAPSULE_DATA: u32 = 4096;
@@ -34,7 +34,7 @@ const BLOCKS: u64 = 1 << 20;
 /// The least bytes of a read that is sent from where the blocks are, as in the daemon.
 const HELD_MIN: u32 = 16 << 10;
 
-/// Blocks that stay where they are: what the movement of data costs is not counted.
+/// Blocks that never move: the cost of moving data is not measured.
 #[derive(Debug)]
 struct Still(Arc<[u8]>);
 

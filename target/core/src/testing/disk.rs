@@ -29,7 +29,7 @@ pub enum Kind {
     Queued,
 }
 
-/// What a device does with its blocks.
+/// The behaviour of a device's blocks.
 pub trait Blocks: fmt::Debug {
     /// Carries out a command whose blocks exist.
     fn run(&self, command: &IoCommand, data: Data<'_>) -> Status;
@@ -40,7 +40,7 @@ pub trait Blocks: fmt::Debug {
         None
     }
 
-    /// Says whether every read gives zeroes.
+    /// Returns whether every read returns zeroes.
     fn reads_zeroes(&self) -> bool {
         false
     }
@@ -55,7 +55,7 @@ pub trait Blocks: fmt::Debug {
 /// A device.
 #[derive(Debug)]
 pub struct Disk<B> {
-    /// What it does with its blocks.
+    /// Its blocks.
     pub content: B,
     kind: Cell<Kind>,
     format: BlockFormat,
@@ -195,7 +195,7 @@ impl Ram {
         let bytes = usize::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK);
         let mut held = self.bytes.borrow_mut();
         if held.is_empty() {
-            // Unlike those of a vector that grows, these zeroes cost nothing before they are touched.
+            // Unlike the zeroes of a vector that grows, these cost nothing before they are touched.
             *held = vec![0; bytes];
         } else if held.len() < bytes {
             held.resize(bytes, 0);

@@ -26,7 +26,7 @@ impl HeapArena {
     }
 }
 
-/// A buffer. What it held before is still in it, as it is on a real machine.
+/// A buffer. It keeps its old contents, as on a real machine.
 #[derive(Debug)]
 pub struct HeapBuffer {
     arena: HeapArena,

@@ -1,4 +1,4 @@
-//! What a reactor finds when its turn comes.
+//! The events of a reactor's turn.
 
 use fabric::controller::Action;
 use fabric::queue::{Either, Fetch, Inbox as _};
@@ -16,7 +16,7 @@ use crate::reactor::core::Core;
 pub enum Input<B: Blocks> {
     /// A chunk has arrived.
     Received(Key, Units<Vec<u8>>),
-    /// A receive into a place is over: the bytes there, and what has followed.
+    /// A receive into a place is over: the place, the number of bytes there, and the units after them.
     ReceivedOnce(Key, Option<Place>, usize, Units<Vec<u8>>),
     /// A receive is over, and whether the connection was lost.
     ReceiveEnded(Key, bool),
@@ -33,7 +33,7 @@ pub enum Input<B: Blocks> {
 }
 
 impl<B: Blocks> Input<B> {
-    /// Tells a reactor. Returns the memory of what has arrived.
+    /// Passes the event to a reactor. Returns the memory of received units.
     pub fn put(self, core: &mut Core<Machine<B>>) -> Units<Vec<u8>> {
         let why = |lost: bool| lost.then(|| "it was cut".into());
         match self {

@@ -1,4 +1,4 @@
-//! A reactor's machine, which keeps what it is asked to do until its owner carries that out.
+//! A reactor's machine, which keeps operations until its owner carries them out.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -45,7 +45,7 @@ pub enum Op {
     ShutDown(Key),
     /// Wake other reactors.
     Wake(Reactors),
-    /// Mark what a connection sends: its DSCP, and the priority in the machine.
+    /// Mark a connection's packets: the DSCP, and the priority in the machine.
     Mark(Key, u8, i32),
     /// Look after a connection for the network's stage from now on.
     Join(Key, Arc<Pacing>),
@@ -74,7 +74,7 @@ pub enum Seen {
     Ending(String),
 }
 
-/// One reactor's machine; `B` is what the target's devices keep.
+/// One reactor's machine; `B` is the content of the target's devices.
 #[derive(Debug)]
 pub struct Machine<B: Blocks> {
     /// The state that all reactors share.
@@ -83,11 +83,11 @@ pub struct Machine<B: Blocks> {
     pub now: Nanos,
     /// Changes of how connections are received from, in order; `None`: stop.
     pub receives: Vec<(Key, Option<Receive>)>,
-    /// What is to be done when the turn is over, in order.
+    /// Operations to carry out when the turn is over, in order.
     pub ops: Vec<Op>,
     /// Commands that were handed to their devices, in order.
     pub jobs: Vec<Job<Self>>,
-    /// What the reactor has told of connections, in order.
+    /// Notices of the reactor about connections, in order.
     pub seen: Vec<(Key, Seen)>,
     /// Connections that are queues of controllers.
     pub queues: HashSet<Key>,

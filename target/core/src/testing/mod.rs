@@ -1,11 +1,10 @@
-//! A simulated machine: what a [`Core`](crate::Core) runs on in tests, benchmarks and simulations.
+//! A simulated machine, on which a [`Core`](crate::Core) runs in tests, benchmarks and simulations.
 //!
-//! [`Machine`] is the driver of one reactor: it keeps what it is asked to do until its owner carries
-//! that out, at a time of the owner's. [`Shared`] is what all reactors of a target share, [`Rules`]
-//! its settings of quality of service, [`Disk`] the device of a namespace, of which [`Blocks`] says
-//! how commands are carried out. [`Input`] is what a reactor finds when its turn comes. Queues are
-//! over TCP or over RDMA; [`wire`] joins a reactor's end with a host's. [`Rig`] is all of it for one
-//! reactor and hosts next to it.
+//! [`Machine`] is the driver of one reactor: it keeps operations until its owner carries them out, at a time of the
+//! owner's. [`Shared`] is the state that all reactors of a target share, [`Rules`] its settings of quality of
+//! service, [`Disk`] the device of a namespace, whose [`Blocks`] execute commands. An [`Input`] is an event of a
+//! reactor's turn. Queues are over TCP or over RDMA; [`wire`] joins a reactor's end with a host's. [`Rig`] combines
+//! all of it for one reactor and hosts next to it.
 
 mod disk;
 mod heap;

@@ -39,10 +39,10 @@ use crate::reactor::context::Settings;
 use crate::reactor::core::Core;
 use crate::stats::counters::QueueStats;
 
-/// The most bytes that follow what is received into a command's buffer.
+/// Maximum bytes that follow the bytes received into a command's buffer.
 const REST: usize = 4096;
 
-/// What a target with one reactor is made of.
+/// The parts of a target with one reactor.
 #[derive(Debug)]
 pub struct Parts<B> {
     /// The service, with the subsystem [`Rig::NQN`].
@@ -72,12 +72,12 @@ pub struct Peer {
     pub key: Key,
     /// The host's end.
     pub host: HostEnd,
-    /// What the host has sent and the reactor has not received.
+    /// Units that the host has sent and the reactor has not received.
     up: Up,
     /// The way in which the reactor receives, if it does.
     pub receiving: Option<Receive>,
     sending: VecDeque<Batch>,
-    /// Whether the host sends what it has to send.
+    /// Whether the host sends its output.
     pub sends: bool,
     /// Whether the host reads what there is to read.
     pub reads: bool,
@@ -85,7 +85,7 @@ pub struct Peer {
     pub answers: HashMap<u16, (Status, u64)>,
     /// Commands in the order of their answers.
     pub order: Vec<u16>,
-    /// What commands have read.
+    /// The data that commands have read.
     pub data: HashMap<u16, Vec<u8>>,
     next_cid: u16,
     /// The statistics of the connection.
@@ -103,7 +103,7 @@ pub struct Peer {
 pub struct Rig<B: Blocks> {
     /// The reactor.
     pub core: Core<Machine<B>>,
-    /// What all reactors of the target share.
+    /// The state that all reactors of the target share.
     pub shared: Rc<Shared<B>>,
     /// The sessions.
     pub sessions: Sessions,
@@ -128,9 +128,9 @@ pub struct Rig<B: Blocks> {
     max_transfer: u32,
     in_capsule_data: u32,
     chunk: usize,
-    /// What the reactor finds in its next turn.
+    /// The inputs of the reactor's next turn.
     inputs: Vec<Input<B>>,
-    /// Memory of what has arrived, which is not freed in the part of a turn that counts.
+    /// Memory of received units, which is not freed in the part of a turn that counts.
     spent: Vec<Units<Vec<u8>>>,
 }
 
@@ -175,8 +175,8 @@ impl<B: Blocks> Rig<B> {
         }
     }
 
-    /// Connects another host: the admin queue of a controller, and an I/O queue. Returns the number
-    /// of the I/O queue's peer, which is the next after that of the admin queue.
+    /// Connects another host: the admin queue of a controller, and an I/O queue. Returns the number of the I/O
+    /// queue's peer, which follows the admin queue's.
     pub fn add_host(&mut self) -> usize {
         self.add_controller(commands::CC_ENABLE, HostParams::default());
         self.connect(1, HostParams::default(), None)
@@ -291,7 +291,7 @@ impl<B: Blocks> Rig<B> {
         assert!(rests, "the reactor is never idle: {:?}", self.core.states());
     }
 
-    /// Takes one turn. Says whether anything happened.
+    /// Takes one turn. Returns whether anything happened.
     pub fn turn(&mut self) -> bool {
         (0..self.peers.len()).for_each(|peer| self.deliver(peer));
         let mut any = !self.inputs.is_empty();
@@ -347,7 +347,7 @@ impl<B: Blocks> Rig<B> {
         found.expect("a connection")
     }
 
-    /// Puts what a host has to send on the wire.
+    /// Puts a host's output on the wire.
     pub fn take_from_host(&mut self, peer: usize) {
         let peer = &mut self.peers[peer];
         if peer.sends {
@@ -388,8 +388,8 @@ impl<B: Blocks> Rig<B> {
         }
     }
 
-    /// Does what the reactor wants done. Says whether that changes anything: a connection that ends
-    /// is shut down in each turn until it has ended.
+    /// Carries out an operation of the reactor. Returns whether that changes anything: a connection that ends is
+    /// shut down in each turn until it has ended.
     fn carry_out(&mut self, op: Op) -> bool {
         match op {
             Op::Send(key, batch) => self.peer(key).sending.push_back(batch),
@@ -438,7 +438,7 @@ impl Peer {
         self.next_cid = 0;
     }
 
-    /// Takes what has arrived at the host.
+    /// Processes units that have arrived at the host.
     fn hear(&mut self, mut input: <HostEnd as HostTransport>::Chunk<'_>) {
         while let Some(event) = self.host.next(&mut input).expect("the target keeps the rules") {
             match event {
@@ -458,7 +458,7 @@ impl Peer {
     }
 }
 
-/// Takes a list, and leaves one that has room: the part that counts allocates none.
+/// Takes a list, and leaves an empty one with room: the part that counts allocates none.
 fn take<T>(list: &mut Vec<T>) -> Vec<T> {
     std::mem::replace(list, Vec::with_capacity(64))
 }

@@ -22,7 +22,7 @@ pub struct Rules {
     pub queue: u32,
     /// The DSCP of each class: connections that come with it are of the class.
     pub dscp: ClassDscps,
-    /// Whether what a class sends carries its DSCP.
+    /// Whether a class's packets carry its DSCP.
     pub mark: bool,
     /// The class of commands that name none, of hosts that [`Self::classes`] does not list.
     pub class: Option<Class>,
@@ -37,8 +37,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Makes rules by which all commands are charged to one session, and none has a class but those
-    /// that name one.
+    /// Makes rules that charge all commands to one session, and give a class only to commands that name one.
     #[must_use]
     pub fn new(tenant: Tenant) -> Self {
         Self {

@@ -13,12 +13,12 @@ use super::rules::Rules;
 use super::workload_table::WorkloadTable;
 use crate::stats::counters::IoSnapshot;
 
-/// The state that all reactors of a target share; `B` is what its devices keep.
+/// The state that all reactors of a target share; `B` is the content of its devices.
 #[derive(Debug)]
 pub struct Shared<B> {
     /// The subsystems and controllers.
     pub service: RefCell<Service>,
-    /// What the service wants done.
+    /// Actions of the service that are not executed yet.
     pub actions: RefCell<VecDeque<Action>>,
     /// The present settings.
     pub rules: RefCell<Arc<Rules>>,
@@ -46,7 +46,7 @@ impl<B> Shared<B> {
         })
     }
 
-    /// Does something with the service, and keeps what the service wants done.
+    /// Calls a function with the service, and keeps the service's actions.
     pub fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         let mut service = self.service.borrow_mut();
         let answer = use_it(&mut service);

@@ -73,7 +73,7 @@ pub fn namespace(nsid: u32, format: BlockFormat, blocks: u64) -> Namespace {
     }
 }
 
-/// Makes the settings of the only reactor of a target, those that are not given as the daemon has them.
+/// Makes the settings of the only reactor of a target; the other settings are the daemon's defaults.
 #[must_use]
 pub fn settings(max_transfer: u32, in_capsule_data: u32) -> Settings {
     Settings {

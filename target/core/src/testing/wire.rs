@@ -1,4 +1,4 @@
-//! The units between the ends of a queue: bytes over TCP, and over RDMA what devices move.
+//! The units between the ends of a queue: bytes over TCP, and capsules and work requests over RDMA.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -27,12 +27,12 @@ pub type Written = Rc<Vec<u8>>;
 /// The host's end of a queue.
 pub type HostEnd = Either<HostConnection<Written>, HostNic<Written>>;
 
-/// What is on its way to a target: bytes, or capsules.
+/// The units on their way to a target: bytes, or capsules.
 pub type Up = Line<Vec<u8>>;
-/// What is on its way to a host: bytes, or what work requests move.
+/// The units on their way to a host: bytes, or RDMA WRITEs and responses.
 pub type Down = Line<Incoming>;
 
-/// The units that have arrived at an end; `W` is what a device moves there.
+/// The units that have arrived at an end; `W` is the unit over RDMA.
 pub type Units<W> = Either<Vec<u8>, Vec<W>>;
 
 /// Commands of a queue pair that have a part of their host's memory.
@@ -40,7 +40,7 @@ const PARTS: usize = 128;
 /// Number of work requests that the direction to a host holds.
 const MESSAGES: usize = 16;
 
-/// What carries a queue.
+/// The transport that carries a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// NVMe/TCP.
@@ -54,7 +54,7 @@ pub enum Carrier {
 pub enum Line<W> {
     /// Bytes of a stream.
     Bytes(VecDeque<u8>),
-    /// What a device moves.
+    /// Capsules, WRITEs or responses over RDMA.
     Moved(VecDeque<W>),
 }
 
@@ -77,7 +77,7 @@ impl<W> Line<W> {
         }
     }
 
-    /// Says whether there are none.
+    /// Returns whether there are no units.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -115,7 +115,7 @@ impl<W> Line<W> {
 }
 
 impl Up {
-    /// Takes what a host's end sends: bytes as far as there is `room`, or all capsules.
+    /// Adds the units that a host's end sends: bytes as far as there is `room`, or all capsules.
     pub fn fill(&mut self, end: &mut HostEnd, mut room: usize) {
         match (end, self) {
             (Either::Left(end), Self::Bytes(line)) => {
@@ -134,8 +134,8 @@ impl Up {
 }
 
 impl Down {
-    /// Takes what a target's batch sends: bytes as far as there is `room`, or work requests behind the
-    /// first `sent`. Says whether all of it is on its way.
+    /// Adds the units that a target's batch sends: bytes as far as there is `room`, or work requests after the
+    /// first `sent`. Returns whether the whole batch is on its way.
     pub fn fill(&mut self, batch: &mut Batch, mut room: usize, sent: &mut usize) -> bool {
         match (batch, self) {
             (Either::Left(batch), Self::Bytes(line)) => {
@@ -205,7 +205,7 @@ pub fn host_over_rdma(part: u32, invalidate: bool) -> HostEnd {
 /// Carries out an RDMA READ: data goes to its place. Returns the data where it has none.
 ///
 /// # Errors
-/// The target reads what the host has not granted.
+/// The target reads memory that the host has not granted.
 pub fn fetch(
     end: &mut HostEnd,
     fetch: &Fetch,

@@ -1,4 +1,4 @@
-//! The admin queue: data of commands by each way that hosts send it, and what the service answers.
+//! The admin queue: the data of commands by each way of sending it, and the service's answers.
 
 use fabric::controller::SmartCounters;
 use fabric::host::commands;
@@ -21,7 +21,7 @@ fn unknown() -> Sqe {
     Sqe { opcode: 0x81, ..Sqe::default() }
 }
 
-/// Says whether the controller knows that its host understands retry delays.
+/// Returns whether the controller knows that its host supports retry delays.
 fn knows(rig: &mut Rig) -> bool {
     let cid = rig.submit(0, behavior(), None, 512);
     assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
@@ -110,7 +110,7 @@ fn data_that_admin_queues_of_an_address_owe_takes_one_part_of_memory() {
     };
     let refused = (0..HOSTS).flat_map(|host| answered(&rig, host)).collect::<Vec<_>>();
     assert_eq!(refused, vec![Status::COMMAND_INTERRUPTED; HOSTS * 30 - most]);
-    // A host that sends what it owes makes room, and a queue without a command needs none.
+    // A host that sends its owed data frees memory, and a queue without a command needs none.
     rig.peers[admin[0]].sends = true;
     rig.run();
     let done = answered(&rig, 0).into_iter().filter(|status| *status == Status::INVALID_OPCODE);
@@ -145,7 +145,7 @@ fn the_health_log_tells_of_the_targets_counters() {
     assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
     // Host Read Commands, 79:64.
     assert_eq!(rig.data(0, cid)[64], 77);
-    // Host Write Commands, 95:80, stand for the devices that were asked for: those of what the host sees.
+    // Host Write Commands, 95:80, stand for the number of queried devices: the devices that the host sees.
     assert_eq!(rig.data(0, cid)[80], 2);
 }
 
@@ -199,8 +199,8 @@ fn a_host_may_end_a_queue_by_disconnect() {
     assert!(rig.call(1, read(MEMORY, 0, 1), None, 512).0.is_success());
 }
 
-/// Sends what a host has to send until a command is answered, and changes the end of data that is longer
-/// than this. Returns the command's status.
+/// Sends a host's output until a command is answered, and changes the end of data that is longer than this. Returns
+/// the command's status.
 fn send_changed(rig: &mut Rig, peer: usize, cid: u16, longer: usize) -> Status {
     for _ in 0..100 {
         if let Some(status) = rig.answer(peer, cid) {

@@ -1,5 +1,4 @@
-//! Commands that arrive: what namespaces they find, the way of their data, and what is told of
-//! those that fail.
+//! Commands that arrive: the namespaces that they find, the path of their data, and the reports of failed ones.
 
 use std::collections::VecDeque;
 
@@ -97,7 +96,7 @@ fn large_data_goes_straight_into_its_buffer_and_small_data_does_not() {
             assert_eq!(rig.write_and_read(DRIVE, 0, &data), data);
         }
         if straight {
-            // But for what comes in one chunk with the head.
+            // Except for the part that arrives in one chunk with the head.
             assert!(rig.placed > 8 * bytes / 2, "{} of {}", rig.placed, 8 * bytes);
         } else {
             assert_eq!(rig.placed, 0);

@@ -11,7 +11,7 @@ const FLAGS: usize = 8 + 1;
 const ADDRESS: usize = 8 + 24;
 const KIND: usize = 8 + 39;
 
-/// What a host says of a command's data, and what it is told.
+/// Wrong descriptions of a command's data, and the status of each.
 const WRONG: [(usize, u8, Status); 6] = [
     // PSDT, bits 7:6 of the flags: PRPs, an SGL of metadata, reserved.
     (FLAGS, 0x00, Status::INVALID_FIELD),

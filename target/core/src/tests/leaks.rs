@@ -1,5 +1,4 @@
-//! Whatever way commands end, and as often as they do, the memory that they held is there for those
-//! that come later.
+//! However commands end, and however often, their memory is free for later commands.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use fabric::nvme::Status;
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
 use crate::reactor::core::Inventory;
 
-/// Ends that are tried one after the other: more than all memory has room for what each holds.
+/// Number of ends in a row: if each leaked its memory, the memory would not be enough.
 const ROUNDS: usize = 40;
 
 /// A rig with 256 KiB of memory, the network's stage, and a drive that holds one command at a time.
@@ -17,7 +16,7 @@ fn rig() -> Rig {
     Rig::new(&Plan { memory: 256 << 10, window: 1, network: true, ..Plan::default() })
 }
 
-/// Checks that a new host has all that a host may have.
+/// Checks that the commands of a new host find memory, and that nothing is held afterwards.
 fn has_memory(rig: &mut Rig, round: usize) {
     let peer = rig.add_host();
     let blocks = 64;
@@ -35,7 +34,7 @@ fn has_memory(rig: &mut Rig, round: usize) {
     );
 }
 
-/// Cuts the connection of an I/O queue and that of its admin queue.
+/// Cuts the connections of an I/O queue and of its admin queue.
 fn cut(rig: &mut Rig, peer: usize) {
     for peer in [peer, peer - 1] {
         rig.cut(peer, "it was cut");
@@ -44,7 +43,7 @@ fn cut(rig: &mut Rig, peer: usize) {
     }
 }
 
-/// Lets one host after the other do this, and go: the memory that each has held is there for the next.
+/// Runs this for one host after the other, and cuts each: the memory that it held is free for the next.
 fn leaves_memory(mut does: impl FnMut(&mut Rig, usize, usize)) {
     let mut rig = rig();
     for round in 0..ROUNDS {
@@ -119,7 +118,7 @@ fn hosts_that_have_gone_leave_no_queues_behind() {
         let key = rig.peers[peer].key;
         assert_ne!(key, before, "round {round}: what is late for one connection meets no other");
         before = key;
-        // In a capsule, by an R2T, a read on the spot, one at the drive, and one that waits.
+        // A write in a capsule, a write by R2T, an immediate read, and a read that waits for the drive.
         rig.submit(peer, write(MEMORY, 0, 1), Some(vec![3; 512]), 0);
         rig.submit(peer, write(DRIVE, 0, 32), Some(vec![3; 16 << 10]), 0);
         rig.submit(peer, read(MEMORY, 0, 1), None, 512);

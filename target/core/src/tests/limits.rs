@@ -1,4 +1,4 @@
-//! Limits of sessions at devices of each style: what is carried out on the spot counts as well.
+//! Limits of sessions at devices of each style: immediate commands count as well.
 
 use arbitration::limit::Rate;
 use arbitration::overload::RetryDelays;
@@ -198,7 +198,7 @@ fn d1_writes_that_wait_for_a_limit_give_back_their_buffers_when_they_are_sent_ba
     let host = LinuxHost::run(&mut rig, write_of, 60, 300);
     assert!((500..=620).contains(&host.done), "{} of 600", host.done);
     assert!(host.retries > 0 && host.retries <= 5, "{} retries", host.retries);
-    // What has waited to be read for 10 s and more waits for 10 s at most afterwards.
+    // Commands that were not read for 10 s and more wait for 10 s at most afterwards.
     assert!(host.longest <= 25_000, "one was on its way or in the target for {} ms", host.longest);
     rig.charge_to("other");
     while !rig.states().is_empty() {

@@ -1,4 +1,4 @@
-//! What metrics say of commands.
+//! The metrics of commands.
 
 use arbitration::Class;
 use fabric::nvme::{Status, opcode};
@@ -16,12 +16,12 @@ fn sums(of: &OpSnapshot) -> (u64, u64, u64) {
     (of.ops, of.bytes, of.errors)
 }
 
-/// Returns what was counted for the workload of the one host.
+/// Returns the statistics of the one host's workload.
 fn workload(rig: &mut Rig, nsid: u32, class: Class) -> IoSnapshot {
     rig.shared.workloads.sum(|of, its| (of, its) == (nsid, class))
 }
 
-/// Returns what was counted of commands at their connection, device, class, session and workload.
+/// Returns the statistics of commands for their workload, connection, device, class and session.
 fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 5] {
     let disk = rig.disk(nsid);
     [
@@ -149,7 +149,7 @@ fn commands_that_wait_are_charged_by_settings_that_come_meanwhile() {
     rig.submit(1, read(DRIVE, 1, 1), None, 512);
     rig.shared.change_rules(|rules| rules.class = Some(Class::High));
     rig.charge_to("other");
-    // The one that is in the drive stays what it was; nothing else has come since.
+    // The command in the drive keeps its class; no other has arrived since.
     while rig.end_oldest() {}
     let of = |rig: &mut Rig, class| sums(&rig.core.driver().classes[class].snapshot().read);
     assert_eq!(of(&mut rig, Class::Low), (1, 512, 0));

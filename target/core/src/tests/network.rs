@@ -1,4 +1,4 @@
-//! What the network's stage asks of a reactor (stage S6).
+//! The requests of the network's stage to a reactor (stage S6).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use qtcp::pacing::{Answers, Pacing};
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, kind, of_class, read, retry_delay, write};
 
-/// A rig with the network's stage, and what that says of the I/O queue.
+/// A rig with the network's stage, and its pacing of the I/O queue.
 fn rig() -> (Rig, Arc<Pacing>) {
     let rig = Rig::new(&Plan { network: true, ..Plan::default() });
     let pacing = Arc::clone(&rig.paced[0]);
@@ -78,7 +78,7 @@ fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
 #[test]
 fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
     let (mut rig, pacing) = rig();
-    // 64 KiB in 65 ms, but for what is asked for at once.
+    // 64 KiB in 65 ms, except for the data that is requested at once.
     pacing.set_r2t_rate(Some(1_000_000));
     let cids = rig.submit_writes(4);
     let mut times = Vec::new();
@@ -271,7 +271,7 @@ fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data()
 #[test]
 fn e2_answers_leave_at_the_rate_that_the_target_itself_keeps_to() {
     let (mut rig, pacing) = rig();
-    // 256 KiB in 262 ms, but for what is handed over at once.
+    // 256 KiB in 262 ms, except for the data that is handed over at once.
     pace_answers(&pacing, Some(1_000_000));
     rig.submit_reads(4);
     let mut sent = Vec::new();
@@ -299,7 +299,7 @@ fn e2_answers_go_on_soon_after_their_rate_is_lifted() {
     assert_eq!(pacing.out[Class::Low].read(), (64 << 10, 0));
 }
 
-/// Says whether a command was answered with Command Interrupted.
+/// Returns whether a command was answered with Command Interrupted.
 fn is_sent_back(rig: &Rig, cid: u16) -> bool {
     rig.answer(1, cid).map(kind) == Some(Status::COMMAND_INTERRUPTED)
 }

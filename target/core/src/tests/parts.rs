@@ -1,4 +1,4 @@
-//! Single parts of a reactor, by what they promise to the others.
+//! Single parts of a reactor, by their contracts with the others.
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ fn a_host_whose_session_is_full_is_not_read_from_until_there_is_room() {
 fn a_host_that_understands_is_told_when_to_retry_and_not_twice() {
     let mut rig = small([1, 50, 300]);
     rig.honour_delays(0);
-    // One in 200 ms: those that wait have most of a second before them.
+    // One in 200 ms: waiting commands have most of a second before them.
     let mut reads = flood(&mut rig, 0..8);
     (0..3).for_each(|_| _ = rig.end_after(200 * MS));
     rig.pass(200 * MS);
@@ -133,7 +133,7 @@ fn commands_that_need_no_device_are_charged_to_their_sessions_limit() {
         answered -= waiting.len();
         // A bucket may hold a part of a second at the start.
         assert!((900..1300).contains(&answered), "{answered} answers a second to {sqe:?}");
-        // Whatever waits for its answer can be given up, and goes with its connection.
+        // A command that waits for its answer can be aborted, and ends with its connection.
         if let Some(cid) = waiting.pop() {
             let (_, result) = rig.call(0, abort(1, cid), None, 0);
             assert_eq!(result & 1, 0);

@@ -170,6 +170,6 @@ fn d1_reconnects_in_a_loop_stay_within_the_limit() {
     }
     assert_eq!(passed.first_chunk::<2>(), Some(&[60, 60]), "two outages in short order");
     let sum: usize = passed.iter().sum();
-    // 300 s, and what the last two reconnects owe.
+    // 300 s, and the debt of the last two reconnects.
     assert!((240..=300 + 120 + 2).contains(&sum), "{passed:?}");
 }

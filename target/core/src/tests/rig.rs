@@ -57,7 +57,7 @@ pub(super) const MEMORY: u32 = 1;
 pub(super) const DRIVE: u32 = 2;
 pub(super) const BLOCKS: u64 = 1 << 17;
 
-/// What a reactor of a test is made of.
+/// The configuration of a test's reactor.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Commands that may wait.
@@ -72,9 +72,9 @@ pub(super) struct Plan {
     pub(super) network: bool,
     /// Commands wait for their turns. Without turns, those to memory are carried out on the spot.
     pub(super) stages: bool,
-    /// The delays that refused commands are told.
+    /// The retry delays of refused commands.
     pub(super) retry_delays: RetryDelays,
-    /// What carries the queues.
+    /// The transport of the queues.
     pub(super) carrier: Carrier,
 }
 
@@ -112,8 +112,8 @@ fn service() -> Service {
     service
 }
 
-/// Sessions of which one may wait with `queue` commands, which all commands are charged to; another
-/// one, and one that may have a thousand commands a second.
+/// Makes three sessions: the root, which all commands are charged to and where `queue` commands may wait; `other`;
+/// and `limited`, with a thousand commands a second.
 fn sessions(queue: u32) -> Sessions {
     let caps = Caps { operations: 1000, payload: 1 << 20 };
     let root = RootSpec { caps, bounded: true, queue };
@@ -228,8 +228,8 @@ impl Rig {
         rig
     }
 
-    /// Puts a drive in the place of the one that no command has used yet, which takes one command at a
-    /// time and orders them by place and by deadline.
+    /// Replaces the drive, which no command has used yet: the new one executes one command at a time, and orders
+    /// commands by place and by deadline.
     pub(super) fn order_by_place(&mut self, deadline_ns: u64) {
         let scheduler = Scheduler::Containers;
         let containers = Some(ContainerRules { scheduler, capacity: 16, deadline_ns });
@@ -357,8 +357,7 @@ impl Rig {
         lbas.map(|lba| self.submit(1, write(MEMORY, lba, 128), Some(data.clone()), 0)).collect()
     }
 
-    /// Writes blocks, and ends what is in the drive meanwhile. The bytes are read again, and those that
-    /// are read are returned.
+    /// Writes blocks, reads them again, and returns the bytes read. Ends all commands in the drive meanwhile.
     pub(super) fn write_and_read(&mut self, nsid: u32, lba: u64, data: &[u8]) -> Vec<u8> {
         let bytes = u32::try_from(data.len()).unwrap();
         let cid = self.submit(1, write(nsid, lba, bytes / 512), Some(data.to_vec()), 0);
@@ -400,7 +399,7 @@ impl Rig {
         self.peers[peer].answers.get(&cid).map(|(status, _)| *status)
     }
 
-    /// Says whether all of these commands have succeeded.
+    /// Returns whether all of these commands have succeeded.
     pub(super) fn succeeded(&self, peer: usize, cids: &[u16]) -> bool {
         cids.iter().all(|cid| self.answer(peer, *cid) == Some(Status::SUCCESS))
     }
@@ -410,7 +409,7 @@ impl Rig {
         self.peers[peer].answers.get(&cid).map(|(_, result)| *result)
     }
 
-    /// Returns what a command has read.
+    /// Returns a command's read data.
     pub(super) fn data(&self, peer: usize, cid: u16) -> &[u8] {
         &self.peers[peer].data[&cid]
     }
@@ -470,7 +469,7 @@ impl Rig {
         self.peers[peer].in_flight.load(Ordering::Relaxed)
     }
 
-    /// Says whether the reactor receives from a connection one chunk at a time.
+    /// Returns whether the reactor receives from a connection one chunk at a time.
     pub(super) fn receives_by_chunk(&self, peer: usize) -> bool {
         matches!(self.peers[peer].receiving, Some(Receive::Chunk))
     }

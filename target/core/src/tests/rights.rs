@@ -1,5 +1,5 @@
-//! What hosts may do, while this changes: which namespaces their commands reach, that a reader's
-//! commands write nothing, and that no command has a higher class than its host may have.
+//! The rights of hosts, while they change: which namespaces their commands reach, that a reader's commands write
+//! nothing, and that no command has a higher class than its host may have.
 
 use arbitration::{Class, PerClass};
 use fabric::controller::{AllowedHost, HostRights};
@@ -114,7 +114,7 @@ fn commands_that_wait_have_the_class_that_their_host_may_have_when_their_turn_co
         rig.submit(1, of_class(Class::High, read(DRIVE, lba, 1)), None, 512);
     }
     allow(&mut rig, most(Class::Low));
-    // Whatever arrives makes the queue look again.
+    // Any input makes the queue check its rights again.
     rig.call(1, read(MEMORY, 0, 1), None, 512);
     while rig.end_oldest() {}
     let reads = |rig: &mut Rig, class| rig.core.driver().classes[class].snapshot().read.ops;

@@ -22,7 +22,7 @@ fn without_more(status: Status) -> Status {
     Status::from_bits(status.bits() & !(1 << 13))
 }
 
-/// The blocks of what the drive has.
+/// Returns the blocks of the commands in the drive.
 fn in_drive(rig: &mut Rig) -> Vec<LbaRange> {
     let range = |command: &IoCommand| match command {
         IoCommand::WriteZeroes { range, fua: true, .. }
@@ -44,7 +44,7 @@ fn end_slices(rig: &mut Rig, large: u16, from: u64, slice: u32) {
         let blocks = if slices < 4 { slice } else { 1 };
         assert_eq!(in_drive(rig), [LbaRange { lba, blocks }], "the next slice, and it alone");
         let cid = rig.submit(other, read(DRIVE, 5, 1), None, 512);
-        // The slice ends, and what has waited since before the next one asked goes first.
+        // The slice ends, and a command that waited before the next slice asked goes first.
         rig.end_oldest();
         assert_eq!(in_drive(rig), [LbaRange { lba: 5, blocks: 1 }]);
         rig.end_oldest();

@@ -1,5 +1,5 @@
-//! What is done for a connection in a turn, and what is received: those that have more to do than
-//! others keep no turn, no memory to receive into and no room for answers from them.
+//! The work and the receives of connections in a turn: connections with more to do than others take no turn, no
+//! memory to receive into and no room for answers from them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -105,8 +105,8 @@ fn memory_that_is_zeroed_on_the_spot_is_zeroed_in_several_turns() {
     for stages in [true, false] {
         let plan = Plan { stages, ..Plan::default() };
         let by_turns = [zeroed_by_turns(&plan, zeroes), zeroed_by_turns(&plan, deallocate)];
-        // 8 MiB for a host that was not in line and 16 MiB for those in line, or 4 MiB for those
-        // whose turn at the device it is; and the command that comes last.
+        // 8 MiB for a host that was not in line and 16 MiB for hosts in line, or 4 MiB for commands in their turn
+        // at the device; and the last command.
         for (mib, by_turns) in [2, 4].into_iter().zip(by_turns) {
             let most = if stages { 4 / mib } else { 24 / mib } + 1;
             assert!(by_turns.iter().all(|&had| had <= most), "stages {stages}: {by_turns:?}");
@@ -145,7 +145,7 @@ fn a_host_that_does_not_read_its_answers_to_admin_commands_is_not_read_from() {
     rig.run();
     let sqe = size_of::<Sqe>();
     let left = rig.core.inventory().unread_bytes / sqe;
-    // 16 KiB of answers, beside those that are being sent.
+    // 16 KiB of answers, without the answers in flight.
     assert!((12..28).contains(&left), "{left} of 30 were not looked at");
     rig.peers[0].reads = true;
     rig.run();
@@ -207,7 +207,7 @@ fn a_host_that_takes_its_answers_too_slowly_is_disconnected() {
 fn what_a_connection_is_told_at_its_end_waits_for_a_second() {
     let mut rig = Rig::new(&Plan::default());
     rig.peers[1].reads = false;
-    // Nothing that a host may send.
+    // Bytes that no host may send.
     rig.peers[1].up().extend([0xff; 128]);
     rig.run();
     let at = rig.core.idle_until().expect("nothing to do before");

@@ -14,7 +14,7 @@ fn get_arbitration() -> Sqe {
     Sqe { opcode: opcode::admin::GET_FEATURES, cdw10: U32::new(0x01), ..Sqe::default() }
 }
 
-/// Sends reads of the drive that say themselves that they are Medium, whatever their queue is.
+/// Sends reads of the drive that name the class Medium, in a queue of any class.
 fn read(rig: &mut Rig, peer: usize, commands: usize) {
     for _ in 0..commands {
         rig.queue(peer, of_class(Class::Medium, rig::read(DRIVE, 0, 1)), None, 512);

@@ -1,4 +1,4 @@
-//! A connection between a host and a reactor, with what is on its way in both directions.
+//! A connection between a host and a reactor, with the units on their way in both directions.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use sluice_core::testing::wire::{Batch, Carrier, Down, Line, Place, Units, Up};
 /// The number of connections that are no queues of their hosts.
 pub(crate) const BESIDE: u16 = u16::MAX;
 
-/// Number of bytes that one direction holds: what the sender's socket takes before it is full.
+/// Number of bytes that one direction holds: the capacity of the sender's socket.
 const ROOM: usize = 64 << 10;
 /// Number of bytes that a reactor takes at once beside a command's data.
 const REST: usize = 4096;
@@ -83,15 +83,14 @@ impl Connection {
         }
     }
 
-    /// Returns the address of its peer: each host has one, and another for what it makes beside its
-    /// own queues.
+    /// Returns the address of its peer: each host has one, and another for connections beside its own queues.
     pub(crate) fn address(&self) -> IpAddr {
         let host = u8::try_from(self.host).unwrap_or(u8::MAX);
         let address = Ipv4Addr::new(10, 0, u8::from(self.qid == BESIDE), host);
         if self.mapped { address.to_ipv6_mapped().into() } else { address.into() }
     }
 
-    /// Returns what carries the queue.
+    /// Returns the carrier of the queue.
     pub(crate) fn carrier(&self) -> Carrier {
         match self.up {
             Line::Bytes(_) => Carrier::Tcp,
@@ -99,7 +98,7 @@ impl Connection {
         }
     }
 
-    /// Says whether the target may begin to send another batch.
+    /// Returns whether the target may begin to send another batch.
     pub(crate) fn may_send(&self) -> bool {
         self.sending.is_empty() || self.carrier() == Carrier::Rdma
     }
@@ -121,7 +120,7 @@ impl Connection {
         ROOM.saturating_sub(self.up.len())
     }
 
-    /// Says whether there is something that the reactor may receive now.
+    /// Returns whether the reactor may receive something now.
     pub(crate) fn can_deliver_up(&self) -> bool {
         let arrived = self.cut || (!self.up.is_empty() && !self.silent);
         match self.receiving {
@@ -131,8 +130,8 @@ impl Connection {
         }
     }
 
-    /// Takes up to `length` bytes for a reactor that receives once. Returns the number of bytes that
-    /// went to the place for data, and what follows.
+    /// Takes up to `length` bytes for a reactor that receives once. Returns the number of bytes in the place for
+    /// data, and the units after them.
     pub(crate) fn take_once(
         &mut self,
         place: Option<&mut Place>,
@@ -143,7 +142,7 @@ impl Connection {
         (placed, self.up.take(rest))
     }
 
-    /// Says whether there is something for the host to receive.
+    /// Returns whether there is something for the host to receive.
     pub(crate) fn can_deliver_down(&self) -> bool {
         !self.down.is_empty() || !self.sending.is_empty() || (self.cut && !self.host_knows)
     }

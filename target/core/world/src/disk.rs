@@ -1,4 +1,4 @@
-//! Devices that keep their blocks in memory, and take as long as they are told to.
+//! Devices that keep their blocks in memory, with given service times.
 
 use std::cell::{Cell, RefCell};
 
@@ -23,7 +23,7 @@ pub(crate) struct Counts {
     others: u64,
 }
 
-/// The blocks of a device, and what they take of its time.
+/// The blocks of a device, and its service times.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) ram: Ram,
@@ -40,8 +40,8 @@ pub(crate) struct Content {
 }
 
 impl Counts {
-    /// Whether what a device was given is what the target tells of. Others than reads and writes
-    /// may come in slices, of which the target tells as one command.
+    /// Returns whether a device's counts agree with the target's. Commands other than reads and writes may come in
+    /// slices, which the target counts as one command.
     pub(crate) fn agree_with(&self, told: &Self) -> bool {
         Self { others: told.others, ..*self } == *told && self.others >= told.others
     }
@@ -72,13 +72,13 @@ impl Content {
             service_ns,
             head: Cell::new(0),
             given: Cell::default(),
-            // What is done on the spot is done sixteen times as fast.
+            // The slices of an immediate device are larger, by this factor at most.
             slice: u64::from(slice) * if kind == Kind::Immediate { 16 } else { 1 },
             largest: Cell::new(0),
         }
     }
 
-    /// Returns what the device was given.
+    /// Returns the counts of the device's commands.
     pub(crate) fn given(&self) -> Counts {
         self.given.get()
     }
@@ -129,8 +129,8 @@ impl Content {
         self.service_ns
     }
 
-    /// Returns what a command takes that comes to a head which moves over so many blocks: between half
-    /// and twice the service time, by the distance. The head is then where the command ends.
+    /// Returns the service time of a command if the head moves over so many blocks: between half and twice the
+    /// given one, by the distance. The head is then where the command ends.
     pub(crate) fn seek_ns(&self, command: &IoCommand, blocks: u64) -> u64 {
         let (head, blocks) = (self.head.get(), blocks.max(1));
         let (lba, end) = match command {

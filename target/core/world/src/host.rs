@@ -15,7 +15,7 @@ use zerocopy::little_endian::U16;
 /// NQN of the only subsystem.
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:world";
 
-/// The purpose of a command, which decides what follows from its answer.
+/// The purpose of a command, which decides how its answer is handled.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// Connect of an I/O queue.
@@ -116,7 +116,7 @@ pub(crate) struct Host {
     pub(crate) timer: Option<Nanos>,
     /// Queues by their numbers: the admin queue first.
     pub(crate) queues: Vec<Option<Queue>>,
-    /// Whether the association is told of no time that passes, so that it sends no Keep Alive.
+    /// Whether the association's clock is stopped, so that it sends no Keep Alive.
     pub(crate) mute: bool,
     /// Time at which an I/O command of the host was last answered.
     pub(crate) answered_at: Nanos,

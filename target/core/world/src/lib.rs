@@ -1,10 +1,9 @@
 //! Whole targets on simulated time.
 //!
-//! A [`World`] holds any number of production reactors ([`sluice_core::Core`]) with one service,
-//! hosts that speak NVMe/TCP or NVMe/RDMA to them, a network that delays, chunks and cuts, and devices
-//! that take their time and fail. All that happens follows from one seed: the same seed is the same history. After every step the world checks the
-//! promises that hold whatever the hosts, the network and the devices do, and answers one that does
-//! not hold as [`Broken`].
+//! A [`World`] holds any number of production reactors ([`sluice_core::Core`]) with one service, hosts that speak
+//! NVMe/TCP or NVMe/RDMA to them, a network that delays, chunks and cuts, and devices that take their time and
+//! fail. A seed determines the whole history. After every step the world checks the promises that hold for all
+//! behaviour of hosts, network and devices, and returns a broken one as [`Broken`].
 #![forbid(unsafe_code)]
 #![expect(
     clippy::expect_used,

@@ -393,7 +393,7 @@ impl Scenario {
         }
     }
 
-    /// Says whether the parts are watched that hosts have of the device.
+    /// Returns whether the hosts' shares of the device are checked.
     pub(crate) fn watches_parts(&self) -> bool {
         !self.shares.is_empty()
     }
@@ -409,7 +409,7 @@ impl Scenario {
         self.hostility.iter().cycle().nth(host).copied().filter(|_| hostile)
     }
 
-    /// Says whether any host is hostile in this way.
+    /// Returns whether any host is hostile in this way.
     pub(crate) fn any_is(&self, hostility: Hostility) -> bool {
         (0..self.hosts).any(|host| self.hostility_of(host) == Some(hostility))
     }

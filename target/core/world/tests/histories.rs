@@ -1,4 +1,4 @@
-//! Histories at random: whatever hosts, networks and devices do, the target keeps its promises.
+//! Random histories: the target keeps its promises with any behaviour of hosts, networks and devices.
 #![expect(clippy::panic, reason = "helpers of tests fail as tests do")]
 
 use std::ops::Range;
@@ -51,7 +51,7 @@ fn run_one(seed: u64, scenario: Scenario) -> u64 {
     );
 }
 
-/// Runs one world, which has to keep its promises. Returns what was seen of it.
+/// Runs one world, which has to keep its promises. Returns its outcome.
 fn hold(scenario: Scenario) -> Outcome {
     let outcome = World::new(scenario.clone()).run();
     outcome.unwrap_or_else(|broken| panic!("{scenario:?}: {broken}"))
@@ -124,7 +124,7 @@ fn fresh_seeds_keep_their_promises() {
 #[test]
 fn who_reserves_gets_what_was_reserved() {
     for seed in 0..seeds() {
-        // A host over RDMA that fetches its data with one READ at a time cannot use what it reserves (seed 17).
+        // A host over RDMA that fetches its data with one READ at a time cannot use its reservation (seed 17).
         hold(Scenario::reserving(seed).over_tcp());
     }
 }

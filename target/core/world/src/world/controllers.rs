@@ -38,7 +38,7 @@ impl World {
         });
     }
 
-    /// Does what a host's association wants done.
+    /// Executes the actions of a host's association.
     pub(super) fn associate(&mut self, host: usize) {
         loop {
             match self.hosts[host].association.poll_action() {
@@ -137,7 +137,7 @@ impl World {
         self.associate(index);
     }
 
-    /// Reads which namespaces have changed, for a host that was told of changes.
+    /// Reads the log of changed namespaces, for a host that was notified.
     fn read_changes(&mut self, index: usize) {
         let dwords = CHANGED_BYTES / 4 - 1;
         let sqe = Sqe {
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Has the hosts that see a namespace be told that it has come, changed or gone.
+    /// Notes for the hosts that see a namespace that they must be notified: it was added, changed or removed.
     pub(super) fn namespace_changed(&mut self, nsid: u32) {
         for index in 0..self.hosts.len() {
             let shown = self.rights[index].rights.show(nsid);

@@ -1,4 +1,4 @@
-//! The end of a target: its reactors take no more commands, settle what they have, and close.
+//! The end of a target: its reactors take no more commands, settle the remaining ones, and close.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::kept::Drain;
 use super::{Input, World};
 use crate::oracle::Broken;
 
-/// Longest time of a drain beyond the time that it is given, in ns: a second in which hosts may
-/// take what is still unsent, the time of commands in a device, and the network's time.
+/// Maximum time of a drain beyond the given time, in ns: a second for hosts to receive unsent output, the time of
+/// commands in a device, and the network's time.
 const BEYOND_NS: u64 = 3_000_000_000;
 /// The time that the answers of a target that drains have to arrive before it closes, in ns.
 const ARRIVE_NS: u64 = 10_000_000;
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// Takes note that a reactor was told to drain, and of the number of commands that it had then.
+    /// Takes note that a reactor has started to drain, and of its number of commands then.
     pub(super) fn drains(&mut self, commands: usize) {
         let step = self.oracle.step();
         if let Some(drain) = &mut self.drain {
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Says whether hosts submit commands.
+    /// Returns whether hosts submit commands.
     pub(super) fn is_open(&self) -> bool {
         match self.drain {
             Some(_) => self.outcome.submitted < self.scenario.commands + FURTHER,
@@ -75,8 +75,7 @@ impl World {
         }
     }
 
-    /// Says whether the target has ended, as it has to; `Err` where it has not in time, or has left
-    /// something behind.
+    /// Returns whether the target has drained; `Err` if it has not in time, or has left something behind.
     pub(super) fn has_drained(&self) -> Result<bool, Broken> {
         let Some(drain) = self.drain else { return Ok(false) };
         let broken = |what: String| Err(Broken::new(self.now, what));

@@ -1,4 +1,4 @@
-//! Hosts that hold what they can get of a target or keep it busy, and one beside them that goes on.
+//! Hosts that hold as much of a target as they can or keep it busy, and one beside them that must proceed.
 
 use fabric::host::commands;
 use sluice_core::testing::wire::{Carrier, Up};
@@ -10,16 +10,15 @@ use crate::host::Phase;
 use crate::oracle::Broken;
 use crate::scenario::Hostility;
 
-/// Longest time that the last host may wait for an answer while the others hold what they can, in
-/// ns.
+/// Maximum time that the last host may wait for an answer while the others hold as much as they can, in ns.
 const WAIT_NS: u64 = 1_000_000_000;
 
-/// What a use of the service takes of a reactor's time, in ns, and how often a turn may use it: twice
-/// the admin commands of a turn, and what ends and log entries need.
+/// Reactor time of one use of the service, in ns, and the maximum number of uses in a turn: twice the admin
+/// commands of a turn, and the needs of ends and log entries.
 const SERVE_NS: u64 = 5_000;
 const SERVED_MAX: u32 = 48;
 
-/// What a connection that is served takes of a reactor's time, in ns, and how many a turn may serve.
+/// Reactor time of serving a connection, in ns, and the maximum number of connections that a turn serves.
 const TAKE_IN_NS: u64 = 50_000;
 const TAKEN_IN_MAX: u64 = 4;
 
@@ -32,14 +31,14 @@ const CROWDS: u32 = 50;
 /// Connections that may be ending while as many as may be there wait for a Connect.
 const ENDING_MAX: usize = 64;
 
-/// What a connection sends that is no host's.
+/// Bytes that no NVMe host sends.
 const NONSENSE: &[u8] = b"GET / HTTP/1.1\r\nHost: nobody's\r\n\r\n";
 
 /// Admin commands that a host has under way which floods: fewer than its queue
 /// has entries, so that its association has room for its own.
 const FLOOD_DEPTH: usize = 20;
 
-/// What is received at once of a host that floods, in bytes.
+/// Maximum bytes received at once from a host that floods.
 const FLOOD_CHUNK: usize = 256;
 
 /// Largest number of blocks of a command of the last host.
@@ -54,7 +53,7 @@ impl World {
         (qid > 0 && live).then_some(hostility)
     }
 
-    /// Says whether nothing is taken from a connection by its host.
+    /// Returns whether the connection's host reads nothing.
     pub(super) fn is_deaf(&mut self, index: usize) -> bool {
         self.hostility(index) == Some(Hostility::KeepsAnswers)
     }
@@ -66,8 +65,8 @@ impl World {
         }
     }
 
-    /// Returns the most blocks of a host's commands: beside hosts that hold what they can, another
-    /// has no claim on memory for large ones.
+    /// Returns the maximum blocks of a host's commands: beside hosts that hold as much as they can, another has no
+    /// claim on memory for large ones.
     pub(super) fn largest_of(&self, host: usize) -> u32 {
         let beside = !self.scenario.hostility.is_empty() && host + 1 == self.hosts.len();
         if beside { SMALL } else { u32::MAX }
@@ -91,7 +90,7 @@ impl World {
         Err(Broken::new(self.now, what))
     }
 
-    /// Says what the uses of the service in a turn take of its reactor's time, in ns; they are few.
+    /// Returns the reactor time of a turn's uses of the service, in ns; checks that they are few.
     pub(super) fn serving_ns(&mut self, reactor: usize, served: u32) -> u64 {
         if !self.scenario.any_is(Hostility::FloodsAdmin) {
             return 0;
@@ -131,8 +130,8 @@ impl World {
         self.after(CROWD_EVERY_NS, Event::Crowd(host));
     }
 
-    /// Says what the connections that a turn has served take of its reactor's time, in ns; they are
-    /// few, and those without a Connect are no more than there may be.
+    /// Returns the reactor time of the connections that a turn has served, in ns; checks that they are few, and
+    /// that not too many are without a Connect.
     pub(super) fn taking_in_ns(&mut self, reactor: usize, count: u64) -> u64 {
         if count > TAKEN_IN_MAX {
             self.breaks(format!("reactor {reactor} served {count} connections in a turn"));
@@ -167,7 +166,7 @@ impl World {
         if floods { length.min(FLOOD_CHUNK) } else { length }
     }
 
-    /// A receive of chunk after chunk takes all that there is at once, where hosts flood.
+    /// Receives all further input of a stream at once, if hosts flood.
     pub(super) fn goes_on_receiving(&mut self, index: usize) {
         let one = &self.connections[index];
         let stream = matches!(one.receiving, Some(Receive::Chunks | Receive::Chunk));

@@ -61,7 +61,7 @@ impl World {
         if rdma { Carrier::Rdma } else { Carrier::Tcp }
     }
 
-    /// Takes what a host has received on one of its queues.
+    /// Processes input that a host has received on one of its queues.
     pub(super) fn hear(
         &mut self,
         host: usize,
@@ -247,7 +247,7 @@ impl World {
     /// Submits as many commands as a queue's depth allows.
     pub(super) fn fill(&mut self, host: usize, qid: u16) {
         if self.scenario.latency && host == 0 {
-            // What this host sends, it sends in bursts.
+            // This host sends in bursts only.
             return;
         }
         let depth = self.scenario.depth.min(usize::from(ENTRIES) - 1);
@@ -272,7 +272,7 @@ impl World {
         let most = u64::from(largest).min(known.blocks).max(1);
         let blocks = u32::try_from(self.rng.u64(1..=most)).unwrap_or(1);
         let lba = self.rng.u64(0..=known.blocks - u64::from(blocks).min(known.blocks));
-        // Where the parts of hosts are watched, each has one class, and each command one turn.
+        // If shares are checked, each host has one class, and each command takes one turn.
         let (classes, kinds) = if self.scenario.watches_parts() { (1, 85) } else { (4, 100) };
         // A class that the command names itself counts before its queue's.
         let class = if self.scenario.own_weights { 1 } else { self.rng.u32(0..classes) };
@@ -312,7 +312,7 @@ impl World {
     }
 }
 
-/// Says whether all queues of all hosts are connected.
+/// Returns whether all queues of all hosts are connected.
 fn are_complete(hosts: &[Host], scenario: &Scenario) -> bool {
     (0..).zip(hosts).all(|(index, host)| {
         let live = host.queues.iter().skip(1).flatten().filter(|queue| queue.live);

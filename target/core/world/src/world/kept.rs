@@ -16,11 +16,11 @@ pub(super) struct Drain {
     pub(super) time: Duration,
     /// Time at which reactors must have closed everything.
     pub(super) until: Nanos,
-    /// Number of reactors that were not told yet.
+    /// Number of reactors that have not started to drain.
     pub(super) untold: usize,
-    /// Step at which the last reactor was told.
+    /// Step at which the last reactor started to drain.
     pub(super) told: u64,
-    /// Number of commands that reactors had when they were told.
+    /// Number of commands in reactors when they started to drain.
     pub(super) had: usize,
     /// Number of those commands that were answered since.
     pub(super) answered: usize,
@@ -41,8 +41,8 @@ pub(super) struct Held {
     pub(super) rights: HostRights,
     /// Time of their last change.
     pub(super) since: Nanos,
-    /// Commands of the host that have had a class above its highest, once those are answered that
-    /// came before the change.
+    /// Number of the host's commands with a class above its highest, once the commands from before the change are
+    /// answered.
     pub(super) above: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Says whether a host may connect.
+    /// Returns whether a host may connect.
     pub(super) fn admits(&self, host: &str) -> bool {
         self.listed.get(host).copied().unwrap_or(!self.listed_only)
     }

@@ -6,11 +6,11 @@ use arbitration::limit::{Rate, Rates, TOLERANCE};
 use arbitration::session::{Session, SessionSpec};
 use fabric::Nanos;
 
-/// One limit, as a bucket that fills with what goes to devices and that the rate empties.
+/// One limit, as a bucket that commands to devices fill and the rate empties.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: u64,
-    /// What may pass at once: this time at the rate.
+    /// The burst, as a time at the rate: its amount may pass at once.
     burst: Nanos,
     /// Level of the bucket, in 1/10^9 of a command or byte.
     level: u128,
@@ -25,9 +25,8 @@ struct Bucket {
 const NANO: u128 = 1_000_000_000;
 
 impl Bucket {
-    /// Counts what goes at a time. Returns false where more went than the limit lets pass: its
-    /// rate, at once its burst or the largest command that may have waited for its turn, and the
-    /// command that comes last.
+    /// Counts an amount that passes at a time. Returns false if more has passed than the limit permits: its rate,
+    /// at once its burst or the largest command that may have waited for its turn, and the last command.
     fn passes(&mut self, at: Nanos, amount: u64) -> bool {
         if at < self.at {
             // The command has waited for memory of its device since its turn. The time that paid

@@ -70,7 +70,7 @@ const ADMIN_ENTRIES: u16 = 32;
 pub struct Outcome {
     /// Commands that hosts submitted to I/O queues.
     pub submitted: u64,
-    /// Commands among those that were answered; the others' connections ended.
+    /// Commands among these that were answered; the others' connections ended.
     pub answered: u64,
     /// Answers with the status success.
     pub succeeded: u64,
@@ -80,7 +80,7 @@ pub struct Outcome {
     pub placed: u64,
     /// Connections that hosts made.
     pub connections: u64,
-    /// Connections among those that were over RDMA.
+    /// Connections among these that were over RDMA.
     pub rdma: u64,
     /// Bytes that were fetched by RDMA READ.
     pub fetched: u64,
@@ -171,13 +171,13 @@ pub struct World {
     /// Number of commands that the first host had of its device in each period, where that is
     /// watched.
     had: Vec<u64>,
-    /// The parts that hosts have had of the device.
+    /// The hosts' shares of the device.
     shares: Shares,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
     hosts: Vec<Host>,
     namespaces: Vec<Known>,
-    /// What the network's stage says of connections.
+    /// The network stage's pacing of connections.
     paced: Vec<Arc<Pacing>>,
     /// Number of changes of the network's rates, of which reactors are not told.
     rates_changed: u64,
@@ -206,7 +206,8 @@ pub struct World {
 impl World {
     /// Makes a world that has not begun.
     ///
-    /// # Panics A service does not take the scenario's limits.
+    /// # Panics
+    /// The service rejects the scenario's limits.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         let now = Nanos(BEGIN_NS);
@@ -505,7 +506,7 @@ impl World {
         Broken::new(self.now, what)
     }
 
-    /// Returns what each reactor holds, and its commands by their states.
+    /// Returns the resources of each reactor, and its commands by their states.
     fn held(&self) -> Vec<(Inventory, StateCounts)> {
         self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect()
     }

@@ -37,11 +37,11 @@ impl World {
         connection.up_scheduled = false;
         let (Some(key), true) = (connection.key, connection.can_deliver_up()) else { return };
         if length == 0 && !connection.stopping && !connection.cut {
-            // What the host has sent meanwhile is on its way.
+            // The host's latest output is on its way.
             return self.schedule(index);
         }
         let reactor = connection.reactor;
-        // A receive that was told to stop may go on for a while.
+        // A receive may go on for a while after its stop was requested.
         let stops = connection.stopping && self.rng.bool();
         let receives = length > 0 && !connection.silent && !stops;
         match connection.receiving.take() {
@@ -75,7 +75,7 @@ impl World {
         self.goes_on_receiving(index);
     }
 
-    /// Moves what a host has to send onto its connection.
+    /// Moves a host's output onto its connection.
     pub(super) fn pump_up(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let queue = self.hosts[connection.host].queue(connection.qid);
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Gives a host what has arrived, and lets the target go on sending.
+    /// Delivers arrived units to a host, and lets the target go on sending.
     pub(super) fn hand_down(&mut self, index: usize, length: usize) {
         let connection = &mut self.connections[index];
         let count = length.min(connection.down.len());

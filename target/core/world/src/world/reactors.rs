@@ -30,8 +30,8 @@ impl World {
         }
     }
 
-    /// Looks at a reactor that is idle: nothing has happened since the reactor said until when, so
-    /// that it must find nothing to do. What it finds would have come late.
+    /// Looks at a reactor that is idle: without an event before the end of its idle time, it must find nothing to
+    /// do. Any work found would be late.
     pub(super) fn look(&mut self, index: usize) {
         let rates_changed = self.rates_changed;
         let reactor = &mut self.reactors[index];
@@ -64,7 +64,7 @@ impl World {
         }
     }
 
-    /// Takes a turn. Returns what the turn found to do without being told.
+    /// Takes a turn. Returns the work that the turn found without an event.
     fn take_turn(&mut self, index: usize) -> Option<&'static str> {
         let now = self.now;
         let reactor = &mut self.reactors[index];
@@ -262,7 +262,7 @@ impl World {
             && self.scenario.any_is(Hostility::Floods)
             && let Some(index) = self.index_of(reactor, key)
         {
-            // What is there is received in the order in which it is asked for.
+            // Waiting input is received in the order in which it is requested.
             self.deliver_up(index);
         }
         if twice {
@@ -284,7 +284,7 @@ impl World {
 
     pub(super) fn launch(&mut self, index: usize, job: Job<Machine>) {
         if let Some((session, at)) = job.turn() {
-            // Limits on bytes count what moves no data by the time that it takes.
+            // Limits on bytes charge commands without data by their time.
             let bytes = u64::from(job.command.transfer(BlockFormat::BYTES_512).bytes());
             let write = job.command.changes_blocks();
             if !self.scenario.seeks {
@@ -329,7 +329,7 @@ impl World {
         self.put(index, testing::Input::JobEnded(ended));
     }
 
-    /// Does what the service wants done.
+    /// Routes the service's actions to reactors.
     pub(super) fn route(&mut self) {
         loop {
             let Some(action) = self.shared.take_action() else { return };

@@ -1,5 +1,5 @@
-//! A check of a reservation: a host that has more to do than was reserved gets what was reserved,
-//! in each period, whatever others do.
+//! A check of a reservation: a host with more to do than it has reserved gets its reservation in each period, with
+//! any load of others.
 
 use arbitration::Class;
 use arbitration::reservation::{Budget, Terms};
@@ -40,7 +40,7 @@ impl World {
         if operations == 0 {
             self.breaks("no latency can be kept");
         }
-        // What its class has would not be enough.
+        // The share of its class would not be enough.
         let mut rules = self.rules();
         let classes = std::iter::once(Class::Low).chain(std::iter::repeat(Class::High));
         let hosts = self.hosts.iter().map(|host| host.nqn.clone());
@@ -90,7 +90,7 @@ impl World {
             (true, Some((_, _, service, _))) => Nanos(service * self.rng.u64(60..300)),
             _ => Nanos(self.rng.u64(5_000_000..20_000_000)),
         };
-        // The search begins far above what the device has.
+        // The search starts far above the device's capacity.
         let mut operations = 1 << 16;
         while operations > 0 && !self.reserve(&own(0), backend, period, operations) {
             operations = operations * 9 / 10;
@@ -114,15 +114,15 @@ impl World {
         self.had[period] += 1;
     }
 
-    /// Says whether a device of which a part is reserved has commands in it.
+    /// Returns whether a device with a reservation has commands in it.
     pub(super) fn is_reserved_and_busy(&self) -> bool {
         let disks = self.shared.disks.borrow();
         let mut reserved = self.granted.iter().filter_map(|granted| disks.get(&granted.backend));
         reserved.any(|disk| disk.qos().window.held() > 0)
     }
 
-    /// Checks that the first host had in each period what was reserved. The first two periods, in
-    /// which hosts connect, and the last, which has not ended, do not count.
+    /// Checks that the first host got its reservation in each period. The first two periods, in which hosts
+    /// connect, and the last, which has not ended, do not count.
     pub(super) fn check_reserved(&self) -> Result<(), Broken> {
         let budgets = self.scenario.reserved && !self.scenario.latency;
         let Some(granted) = self.granted.first().filter(|_| budgets) else {

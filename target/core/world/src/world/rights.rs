@@ -1,4 +1,4 @@
-//! Hosts whose rights change: none of their commands does what it may not, and each does what it may.
+//! Hosts whose rights change: their commands do nothing forbidden, and everything permitted.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -51,8 +51,8 @@ impl World {
         (1..=self.next_nsid).filter(|_| self.rng.bool()).collect()
     }
 
-    /// Checks that a command which was answered has done what its host may, where that was the same
-    /// for all of the command's time.
+    /// Checks that the status of an answered command agrees with its host's rights, if these did not change in the
+    /// command's time.
     pub(super) fn check_rights(&mut self, host: usize, answered: &Outstanding, status: Status) {
         if !self.scenario.ruled {
             return;
@@ -98,7 +98,7 @@ impl World {
         self.rights[host].above = Some(count);
     }
 
-    /// Checks that no command of a host has had a class above its highest since that changed.
+    /// Checks that no command of a host had a class above its highest since that changed.
     pub(super) fn check_above(&mut self, host: usize) {
         let Held { rights, since, above: Some(above) } = &self.rights[host] else { return };
         let count = self.count_above(host, rights.highest_class());

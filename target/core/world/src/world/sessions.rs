@@ -21,7 +21,7 @@ pub(super) fn own(host: usize) -> String {
 }
 
 impl World {
-    /// Adds sessions above those of hosts, each for every second one.
+    /// Adds two parents for the sessions of hosts, each for every second host.
     pub(super) fn add_groups(&mut self) {
         for group in 0..2 {
             let spec = self.limited(format!("group{group}"), None);
@@ -107,7 +107,7 @@ impl World {
         self.publish(rules, &touched);
     }
 
-    /// Makes a session reserve something of a device, or give up what it has reserved.
+    /// Adds a session's reservation on a device, or removes it.
     pub(super) fn change_reservation(&mut self) {
         let host = self.rng.usize(0..self.hosts.len());
         if self.scenario.reserved || self.namespaces.is_empty() {
@@ -163,7 +163,7 @@ impl World {
         true
     }
 
-    /// Puts in force what was admitted on a device, as far as its sessions are there.
+    /// Applies the reservations that are admitted on a device, if their sessions exist.
     pub(super) fn put_in_force(&mut self, backend: BackendId) {
         let Some(disk) = self.shared.disk(backend) else { return };
         let here = self.granted.iter().filter(|granted| granted.backend == backend);

@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 /// The part of a host's part by which it may have more or less.
 pub(super) const TOLERANCE: f64 = 0.1;
 
-/// The commands that hosts have had.
+/// The numbers of commands answered to hosts.
 #[derive(Debug)]
 pub(super) struct Shares {
     /// Each host's class, and its commands.
