@@ -48,7 +48,7 @@ impl Handshake {
         &self.socket
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Continues as far as possible without waiting.
     ///
     /// # Errors
     /// The handshake has failed: [`Self::refuse`] tells the peer.
@@ -60,8 +60,8 @@ impl Handshake {
         }
     }
 
-    /// Has the kernel take over the records of a handshake that is done. Returns the socket, which
-    /// carries plain bytes from now on.
+    /// Transfers the records of a handshake that is done to the kernel. Returns the socket, which carries plain
+    /// bytes from now on.
     ///
     /// # Errors
     /// The kernel does not take over, no key was used, or the peer is gone.
@@ -74,9 +74,8 @@ impl Handshake {
         Ok((self.socket, established))
     }
 
-    /// Tells the peer that the handshake has failed, where it is early enough for an alert in the
-    /// clear, and closes the connection. An alert does not tell a host with another key from one
-    /// without a key.
+    /// Notifies the peer that the handshake has failed, if it is early enough for an alert in the clear, and closes
+    /// the connection. An unknown identity and a wrong key get the same alert, which reveals no identity.
     pub fn refuse(self, error: &TlsError) {
         const HANDSHAKE_FAILURE: u8 = 40;
         const DECRYPT_ERROR: u8 = 51;

@@ -264,7 +264,7 @@ impl Keyring {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// Sees to it that the calling thread may use the keyring. This may change the thread's credentials.
+    /// Makes the keyring usable for the calling thread. This may change the thread's credentials.
     ///
     /// # Errors
     /// It is not there, or may not be used.

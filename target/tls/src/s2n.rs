@@ -233,7 +233,7 @@ unsafe extern "C" fn select(
     }
 }
 
-/// Gives a key to a connection.
+/// Appends a key to a connection.
 fn append(connection: *mut sys::s2n_connection, identity: &[u8], psk: &Psk) -> c_int {
     let (Ok(length), Ok(secret)) = (u16::try_from(identity.len()), u16::try_from(psk.secret.len()))
     else {
@@ -355,7 +355,7 @@ impl Connection {
         }
     }
 
-    /// Says why a handshake has failed.
+    /// Returns the reason why a handshake has failed.
     fn why(&self) -> TlsError {
         let error = last_error();
         let seen = self.seen();
@@ -407,7 +407,7 @@ impl Connection {
         Ok(Established { identity, cipher, secrets })
     }
 
-    /// Has the kernel take over the records, both ways.
+    /// Transfers the records to the kernel, both ways.
     pub(crate) fn hand_over(&mut self) -> Result<(), TlsError> {
         let own = self.connection.as_ptr();
         // SAFETY: the connection is valid, and nothing is in the library's buffers: it reads record

@@ -134,7 +134,7 @@ impl TrafficSecrets {
         Self::new(PskHash::Sha256, secret(1), secret(2))
     }
 
-    /// Has the kernel receive with the key that follows, after a KeyUpdate has come.
+    /// Installs the next receiving key in the kernel, after a KeyUpdate has arrived.
     ///
     /// # Errors
     /// The kernel does not take it: before Linux 6.14, EBUSY.
@@ -142,7 +142,7 @@ impl TrafficSecrets {
         self.receiving.update(self.hash, socket, TcpTlsRx)
     }
 
-    /// Has the kernel send with the key that follows, after a KeyUpdate was sent.
+    /// Installs the next sending key in the kernel, after a KeyUpdate was sent.
     ///
     /// # Errors
     /// The kernel does not take it: before Linux 6.14, EBUSY.

@@ -43,8 +43,8 @@ pub trait Driver: Sized + fmt::Debug {
     /// [`Core::receive_ended`](crate::Core::receive_ended), or
     /// [`Core::receive_starved`](crate::Core::receive_starved) where there is no memory.
     fn receive(&mut self, key: Key);
-    /// Receives one chunk, as [`Self::receive`] does: where memory to receive into is short, so that
-    /// nobody takes all of it.
+    /// Receives one chunk, as [`Self::receive`] does: used when memory to receive into is short, so that no
+    /// connection takes all of it.
     fn receive_chunk(&mut self, key: Key);
     /// Ends [`Self::receive`]; chunks may still come until it has ended.
     fn stop_receiving(&mut self, key: Key);
@@ -78,8 +78,7 @@ pub trait Driver: Sized + fmt::Debug {
     /// Sets the DSCP of a connection's packets, and their priority in this machine's own queues (0 to 6). Returns
     /// false on failure.
     fn set_dscp(&mut self, key: Key, dscp: u8, priority: i32) -> bool;
-    /// Lets the network's stage look after a connection from now on. Returns false where that
-    /// failed.
+    /// Makes a connection known to the network's stage. Returns false on failure.
     fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool;
 
     /// Starts a command in a device that takes a while:
@@ -114,14 +113,13 @@ pub trait Driver: Sized + fmt::Debug {
         of: (u32, Class),
     ) -> Arc<PerReactor>;
 
-    /// Does something with the subsystems and controllers, of which there is one set for all
-    /// reactors.
+    /// Calls a function with the subsystems and controllers, which all reactors share.
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R;
     /// Returns the counters that the SMART log shows, of these devices.
     fn smart(&self, devices: &[BackendId]) -> SmartCounters;
     /// Wakes other reactors.
     fn wake(&mut self, reactors: Reactors);
-    /// Tells others of something that has happened; nothing depends on it.
+    /// Reports an event; nothing depends on it.
     fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>);
     /// Takes note that a connection is over: nothing is called for that connection any more.
     fn ended(&mut self, key: Key, end: End<'_>);

@@ -16,7 +16,7 @@ use crate::memory::payload::TxData;
 struct Reply<B> {
     slot: SlotId,
     data: TxData<B>,
-    /// Bytes of the data that have gone.
+    /// Bytes of the data that were sent.
     gone: usize,
     /// Time from which on it waits.
     since: Nanos,
@@ -83,8 +83,8 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
         self.waiting[class].push_back(Reply { slot, data, gone: 0, since: now });
     }
 
-    /// Takes out the answers that have waited for more than `wait_max` ns and of which nothing has gone.
-    /// Returns the slots of their commands.
+    /// Removes the answers that have waited for more than `wait_max` ns and of which nothing was sent. Returns the
+    /// slots of their commands.
     pub(crate) fn take_overdue(&mut self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
         let mut overdue = Vec::new();
         for class in Class::ALL {

@@ -25,8 +25,8 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         Self { traffic: None }
     }
 
-    /// Has the network's stage look after a connection of a class: `join` makes it known there, and
-    /// returns false where that failed.
+    /// Adds a connection of a class to the network's stage: `join` makes it known there, and returns false on
+    /// failure.
     pub(crate) fn join(
         &mut self,
         now: Nanos,
@@ -40,7 +40,7 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         }
     }
 
-    /// Tells the poller the connection's class.
+    /// Publishes the connection's class to the poller.
     pub(crate) fn set_class(&self, class: Class) {
         if let Some(traffic) = &self.traffic {
             traffic.pacing.set_class(class);
@@ -111,7 +111,7 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         self.traffic.as_mut()?.move_replies(transport, order, now)
     }
 
-    /// Lets the transport have as much of the host's data under way as the network's stage allows.
+    /// Limits the host's data that the transport may have under way, as the network's stage allows.
     #[inline]
     pub(crate) fn bound_fetches<T: Transport>(&self, transport: &mut T) {
         if let Some(traffic) = &self.traffic {

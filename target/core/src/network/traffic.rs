@@ -229,7 +229,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.listed = false;
     }
 
-    /// Lets the transport have as much of the host's data under way as the network's stage allows.
+    /// Limits the host's data that the transport may have under way, as the network's stage allows.
     #[inline]
     pub(crate) fn bound_fetches<T: Transport>(&self, transport: &mut T) {
         transport.bound_fetches(self.pacing.asked());

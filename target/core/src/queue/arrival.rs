@@ -343,8 +343,7 @@ impl Arrival {
         }
     }
 
-    /// Lets a command wait for the turn in which it is answered. Returns `None` where it is
-    /// answered at once.
+    /// Queues a command for the turn in which it is answered. Returns `None` if it is answered at once.
     fn wait_to_answer<D: Driver>(
         &mut self,
         io: &mut Context<D>,
@@ -466,7 +465,7 @@ impl Arrival {
         queue.commands.set_charge(slot, charge);
     }
 
-    /// Gives up the queues in which the host's commands wait.
+    /// Releases the queues in which the host's commands wait.
     pub(crate) fn leave<D: Driver>(&mut self, io: &mut Context<D>) {
         self.flows.clear(&mut io.stages);
         self.admission.leave();

@@ -50,7 +50,7 @@ pub struct Accepted<T> {
     pub in_flight: Arc<AtomicU32>,
 }
 
-/// The kind of a connection's queue, as far as the host has told.
+/// The kind of a connection's queue, as far as it is known.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -427,8 +427,8 @@ impl<D: Driver> Connection<D> {
         self.queue.send_soon(&mut io.agenda);
     }
 
-    /// Goes on where [`Self::pause`] stopped for want of room, or for answers that were not read, if it
-    /// may.
+    /// Continues a connection that [`Self::pause`] stopped for want of room or because of unread answers, if
+    /// possible.
     pub(crate) fn resume(&mut self, io: &mut Context<D>) {
         if self.closing.is_some() || !matches!(self.paused, Some(Pause::Unsent | Pause::Room)) {
             return;
@@ -451,8 +451,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Goes on where [`Self::pause`] stopped because enough was done for the connection, which is the
-    /// first in line now and may have `credit` steps of work done.
+    /// Continues a connection that [`Self::pause`] put in line, and whose turn it is, with `credit` steps of work.
     pub(crate) fn take_turn(&mut self, io: &mut Context<D>, kind: Kind, credit: u32) {
         if self.closing.is_some() || self.paused != Some(Pause::Turn) {
             return;
@@ -506,8 +505,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Takes back a batch that has been sent; or, with the reason, one of which no more will be
-    /// sent.
+    /// Takes back a batch that was sent; or, with the reason, a lost one.
     pub(crate) fn sent(
         &mut self,
         io: &mut Context<D>,
@@ -521,8 +519,8 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Takes note that the driver is done with a part of a command's data in the host's memory: the
-    /// data is in the buffer that was lent, or in `bytes`; or, with the reason, it did not come.
+    /// Takes note that the driver has moved a part of a command's data from the host's memory, to the lent buffer
+    /// or to `bytes`; or, with the reason, that the data is lost.
     pub(crate) fn fetched(
         &mut self,
         io: &mut Context<D>,

@@ -54,8 +54,8 @@ impl Dispatch {
         self.in_device == 0
     }
 
-    /// Sends a command to its device, or lets the command wait for its turn there. Its state was
-    /// taken, and all of the host's data is here.
+    /// Sends a command to its device, or queues it for its turn there. Its state was taken, and all of the host's
+    /// data is here.
     #[inline]
     pub(crate) fn submit<D: Driver>(
         &mut self,
@@ -147,7 +147,7 @@ impl Dispatch {
         }
     }
 
-    /// Starts a command, or lets it wait for the buffer that it needs.
+    /// Starts a command, or queues it for the buffer that it needs.
     fn start_or_wait<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,
@@ -285,7 +285,7 @@ impl Dispatch {
         }
     }
 
-    /// Lets a command's next slice ask for its turn.
+    /// Requests the turn of a command's next slice.
     pub(crate) fn next_slice<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,
@@ -393,7 +393,7 @@ impl Dispatch {
     }
 }
 
-/// Lets a command whose state was taken go on after a slice: with the next one, or not at all.
+/// After a slice, continues a command whose state was taken, or ends it.
 fn slice_over<D: Driver>(
     queue: &mut Queue<D>,
     io: &mut Context<D>,
@@ -448,7 +448,7 @@ fn job_without_data<D: Driver>(
     }
 }
 
-/// Lets a device hold the blocks that a command reads, if the driver can send from there.
+/// Holds the blocks that a command reads in their device, if the driver can send from there.
 #[inline]
 pub(crate) fn hold<D: Driver>(
     (driver, held): (&D, &HeldTotal),

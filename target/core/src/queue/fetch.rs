@@ -68,7 +68,7 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// Lets a command wait for its turn to have memory for its data.
+    /// Queues a command for its turn to get memory for its data.
     pub(crate) fn wait_for_memory(&mut self, slot: SlotId, bytes: usize) {
         let (key, charge) = (self.queue.key, self.queue.commands.charge(slot));
         let Some(flow) = charge.fetch else {
@@ -80,7 +80,7 @@ impl<D: Driver> Fetch<'_, D> {
         self.queue.commands.change(slot, State::MemoryTurn(waiting));
     }
 
-    /// Takes memory for a command's data: its host is asked for it as soon as there is a buffer.
+    /// Takes memory for a command's data, and requests the data as soon as there is a buffer.
     pub(crate) fn memory_granted(&mut self, slot: SlotId, grant: MemoryGrant) {
         if !matches!(self.queue.commands.state(slot), State::MemoryTurn(_)) {
             self.io.stages.gate.give_back(grant);

@@ -64,7 +64,7 @@ pub(crate) struct FlowCache {
 }
 
 impl FlowCache {
-    /// Gives up all entries that were made from other settings than these.
+    /// Removes all entries if they were made from other settings.
     #[inline]
     pub(crate) fn refresh(&mut self, stages: &mut Stages, version: u64) {
         if self.version != version {
@@ -73,7 +73,7 @@ impl FlowCache {
         }
     }
 
-    /// Gives up all entries.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self, stages: &mut Stages) {
         self.generation += 1;
         for entry in self.places.drain(..).flatten() {

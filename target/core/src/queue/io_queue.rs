@@ -137,7 +137,7 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Takes a Fabrics command; or any other while the host has to prove itself.
+    /// Processes a Fabrics command, or refuses any other while the host is not authenticated.
     #[cold]
     fn fabrics(
         &mut self,
@@ -155,7 +155,7 @@ impl<D: Driver> IoQueue<D> {
         self.unlock(queue, io);
     }
 
-    /// Lets all commands in, if the host has proved itself.
+    /// Unlocks the queue for all commands, if the host is authenticated.
     fn unlock(&mut self, queue: &Queue<D>, io: &mut Context<D>) {
         let id = queue.id;
         self.locked = self.locked && !io.driver.service(|service| service.is_authenticated(id));
@@ -173,8 +173,8 @@ impl<D: Driver> IoQueue<D> {
         self.fabrics.complete_deferred(queue, io, cid, result, status);
     }
 
-    /// Takes a command that cannot be answered on the spot into the table, with the data that it
-    /// brought, and starts it.
+    /// Inserts a command that cannot be answered on the spot into the table, with the data that it brought, and
+    /// starts it.
     fn enqueue(
         &mut self,
         queue: &mut Queue<D>,
@@ -338,8 +338,8 @@ impl<D: Driver> IoQueue<D> {
         queue.send_soon(&mut io.agenda);
     }
 
-    /// Lets a command go on that has waited for a buffer, if there is one now (unless the command
-    /// waits no more). Returns false where there is still none.
+    /// Continues a command that has waited for a buffer, if there is one now. Returns false if there is still none,
+    /// true also if the command no longer waits.
     pub(crate) fn take_buffer(
         &mut self,
         queue: &mut Queue<D>,
@@ -370,7 +370,7 @@ impl<D: Driver> IoQueue<D> {
         true
     }
 
-    /// Sends a command whose state was taken to its device, or lets it wait for its turn there.
+    /// Sends a command whose state was taken to its device, or queues it for its turn there.
     #[inline]
     fn submit(
         &mut self,
@@ -428,7 +428,7 @@ impl<D: Driver> IoQueue<D> {
         self.follow(queue, io, slot, outcome);
     }
 
-    /// Lets a command's next slice ask for its turn.
+    /// Requests the turn of a command's next slice.
     pub(crate) fn next_slice(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
         if !matches!(queue.commands.state(slot), State::Slicing(_)) {
             // The command was withdrawn meanwhile, and the host's queues may have been given up.
@@ -519,9 +519,9 @@ impl<D: Driver> IoQueue<D> {
         Some(true)
     }
 
-    /// Ends waits of more than `wait_max` ns: the host's timeout would end the whole controller. Commands
-    /// go back to a host that understands Command Retry Delay. Answers that are known go without the
-    /// turn that they cost: a queue has no more of them in that time than it has entries.
+    /// Ends waits of more than `wait_max` ns, before the host's timeout ends the whole controller. Commands return
+    /// to a host that supports Command Retry Delay. Known answers are sent without the turn that they cost: in that
+    /// time, a queue has no more of them than entries.
     pub(crate) fn send_back_overdue(
         &mut self,
         queue: &mut Queue<D>,

@@ -95,8 +95,8 @@ mod tests {
         Nanos(second * 1_000_000_000)
     }
 
-    /// Lets a host send `bytes` each `every` seconds while it owes `owed` bytes. Returns the second
-    /// at which it is found too slow.
+    /// Simulates a host that sends `bytes` every `every` seconds while it owes `owed` bytes. Returns the second at
+    /// which it is found too slow.
     fn fault(every: u64, bytes: usize, owed: u64, seconds: u64) -> Option<(u64, &'static str)> {
         let mut progress = Progress::new(at(0));
         (0..seconds).find_map(|second| {

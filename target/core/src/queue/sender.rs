@@ -17,7 +17,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Gives the driver as many batches as the transport hands out.
+    /// Passes all batches that the transport hands out to the driver.
     #[inline]
     pub(crate) fn send<D: Driver>(
         &mut self,

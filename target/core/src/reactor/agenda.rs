@@ -8,8 +8,8 @@ use fabric::queue::SlotId;
 
 use crate::machine::key::Key;
 
-/// Longest time until a reactor looks again whether a connection's rate allows more: a limit may be
-/// lifted or changed at any time, and nobody says so.
+/// Maximum time until a reactor checks again whether a connection's rate allows more: a limit may be lifted or
+/// changed at any time, without an event.
 pub(crate) const RATE_AGAIN: Duration = Duration::from_millis(10);
 
 /// The connections and commands that a reactor has to come back to.

@@ -348,7 +348,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Goes on with a job that was in its device, or ends it.
+    /// Continues a job that was in its device, or ends it.
     pub fn job_ended(&mut self, key: Key, started: Started<D>) {
         if let Some((io_queue, queue)) = self.connections.find_io(key) {
             io_queue.launched(queue, &mut self.io, started);
@@ -461,8 +461,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Goes on with connections that have more to do than was done when it arrived, as far as this
-    /// turn's work goes.
+    /// Continues connections that wait in line, within this turn's quotas.
     fn take_turns(&mut self) {
         for kind in [Kind::Io, Kind::Admin] {
             while let Some((key, steps)) = self.io.turns.next(kind) {
@@ -507,7 +506,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Has hosts asked for data for which there is memory. Returns whether there was any.
+    /// Requests the data for which there is memory. Returns whether there was any.
     fn serve_memory(&mut self) -> bool {
         let mut any = false;
         while let Some(((key, slot), grant)) = self.io.next_memory() {

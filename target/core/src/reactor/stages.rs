@@ -92,8 +92,8 @@ impl Stages {
         self.reads.lease_now(charge.read?, charge.class, bytes)
     }
 
-    /// Lets a read of `bytes` bytes wait for its turn to have memory. Returns `None` where its command
-    /// has no queue for that.
+    /// Queues a read of `bytes` bytes for its turn to get memory. Returns `None` if its command has no queue for
+    /// that.
     pub(crate) fn enqueue_read(
         &mut self,
         charge: &Charge,
@@ -114,14 +114,14 @@ impl Stages {
         self.reads.next()
     }
 
-    /// Gives back a command's memory for data from hosts.
+    /// Releases a command's memory for data from hosts.
     pub(crate) fn give_back_memory(&mut self, grant: Option<MemoryGrant>) {
         if let Some(grant) = grant {
             self.gate.give_back(grant);
         }
     }
 
-    /// Gives back the grants of a job; `served` where its device has carried the job out.
+    /// Releases the grants of a job; `served` if its device has executed the job.
     pub(crate) fn give_back<V, B>(&mut self, job: &mut Job<V, B>, now: Nanos, served: bool) {
         self.give_back_memory(job.memory.take());
         if let Some(grant) = job.grant.take() {

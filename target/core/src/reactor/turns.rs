@@ -164,7 +164,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// The first turn.
+    /// Makes the first turn.
     pub(crate) fn new() -> Self {
         Self {
             turn: 1,

@@ -190,7 +190,7 @@ impl Ram {
         ram
     }
 
-    /// Has so many blocks at least from now on.
+    /// Grows to at least so many blocks.
     pub fn grow(&self, blocks: u64) {
         let bytes = usize::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK);
         let mut held = self.bytes.borrow_mut();

@@ -19,7 +19,7 @@ fn rig() -> (Rig, Arc<Pacing>) {
     (rig, pacing)
 }
 
-/// Lets the answers on a connection leave at a rate in bytes a second, or as they come.
+/// Paces the answers on a connection at a rate in bytes per second, or not at all.
 fn pace_answers(pacing: &Pacing, rate: Option<u64>) {
     pacing.set_out_rate(rate);
     pacing.set_held(rate.is_some());

@@ -311,7 +311,7 @@ impl Rig {
         (admin, self.connect_queue(1))
     }
 
-    /// Says by its admin queue that a host honours Command Retry Delays.
+    /// Enables Command Retry Delays for a host by its admin queue.
     pub(super) fn honour_delays(&mut self, admin: usize) {
         let (sqe, data) = enable_acre();
         assert!(self.call(admin, sqe, Some(data), 0).0.is_success());
@@ -368,8 +368,7 @@ impl Rig {
         self.data(1, cid).to_vec()
     }
 
-    /// A host begins to write 32 KiB to the drive, and does not send the data that it is asked for.
-    /// The command's identifier.
+    /// Starts a write of 32 KiB to the drive whose data the host does not send. Returns the command's identifier.
     pub(super) fn owe_data(&mut self, peer: usize) -> u16 {
         let cid = self.queue(peer, write(DRIVE, 0, 64), Some(vec![3; 32 << 10]), 0);
         self.run_until_asked(peer);

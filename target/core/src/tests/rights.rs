@@ -11,7 +11,7 @@ use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, io, kind, of_class, read, write}
 /// The name of the first host.
 const HOST: &str = "nqn.2026-01.io:host1";
 
-/// Gives the first host these rights, of which it had others or none.
+/// Sets the first host's rights.
 fn allow(rig: &mut Rig, rights: HostRights) {
     let host = AllowedHost { rights, ..HOST.into() };
     rig.serve(|now, service| {

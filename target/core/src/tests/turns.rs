@@ -75,8 +75,8 @@ fn an_address_in_either_form_has_one_part_of_each_turn() {
     assert!((60..130).contains(&crowd), "{crowd} answers to one address, 90 to the other");
 }
 
-/// Has a host send sixty commands at once that are carried out on the spot, each of 4 MiB or half
-/// of that. Returns how many were answered in each turn.
+/// Sends sixty immediate commands of a host at once, each of 4 MiB or half of that. Returns how many were answered
+/// in each turn.
 fn zeroed_by_turns(plan: &Plan, command: impl Fn() -> (Sqe, Option<Vec<u8>>)) -> Vec<usize> {
     let mut rig = Rig::new(plan);
     for _ in 0..60 {
@@ -153,8 +153,8 @@ fn a_host_that_does_not_read_its_answers_to_admin_commands_is_not_read_from() {
     assert_eq!(rig.core.inventory().unread_bytes, 0);
 }
 
-/// Has a host ask for 127 answers of 64 KiB that it does not read, held back by the network or not.
-/// Returns the bytes of answers that wait.
+/// Requests 127 answers of 64 KiB that the host does not read, held back by the network or not. Returns the bytes
+/// of answers that wait.
 fn unread(held: bool) -> (Rig, Vec<u16>, usize) {
     let plan = Plan { memory: 64 << 20, network: true, stages: false, ..Plan::default() };
     let mut rig = Rig::new(&plan);

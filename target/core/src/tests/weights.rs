@@ -22,7 +22,7 @@ fn read(rig: &mut Rig, peer: usize, commands: usize) {
     rig.run();
 }
 
-/// Lets commands end one after the other. Returns how many of them were of each of these queues.
+/// Ends commands one after the other. Returns how many of them came from each of these queues.
 fn serve<const N: usize>(rig: &mut Rig, commands: usize, peers: [usize; N]) -> [usize; N] {
     let answered = |rig: &Rig| peers.map(|peer| rig.peers[peer].order.len());
     let before = answered(rig);

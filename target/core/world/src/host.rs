@@ -124,7 +124,7 @@ pub(crate) struct Host {
     pub(crate) asked_at: Nanos,
     /// Identifiers of commands that read the log of changed namespaces.
     pub(crate) log_reads: Vec<u16>,
-    /// Namespaces that have changed without the host being told.
+    /// Changed namespaces that the host was not notified of.
     pub(crate) untold: BTreeSet<u32>,
 }
 

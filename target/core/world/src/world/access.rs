@@ -28,8 +28,8 @@ impl World {
         }
     }
 
-    /// Lets a host come from elsewhere or not at all, or lets hosts come or not that are not listed.
-    /// The last host may always come.
+    /// Changes the addresses from which a host may connect, or whether unlisted hosts may connect. The last host
+    /// always may.
     pub(super) fn change_access(&mut self) {
         let others = self.hosts.len().saturating_sub(1);
         match self.rng.usize(0..self.hosts.len()) {

@@ -17,7 +17,7 @@ use crate::disk::{Content, Disk};
 use crate::host::NQN;
 
 impl World {
-    /// Lets something happen at random.
+    /// Causes a random event.
     pub(super) fn chance(&mut self) {
         if self.settling || self.scenario.watches_parts() {
             return;

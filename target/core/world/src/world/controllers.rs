@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Lets time pass for a host's association.
+    /// Advances the clock of a host's association.
     pub(super) fn time(&mut self, index: usize) {
         let now = self.now;
         let host = &mut self.hosts[index];

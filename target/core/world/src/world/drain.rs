@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 const FURTHER: u64 = 64;
 
 impl World {
-    /// Tells all reactors to drain.
+    /// Starts to drain all reactors.
     pub(super) fn drain(&mut self) {
         let short = Duration::from_micros(self.rng.u64(1..50_000));
         let time = if self.rng.bool() { LONG } else { short };

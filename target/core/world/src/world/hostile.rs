@@ -58,7 +58,7 @@ impl World {
         self.hostility(index) == Some(Hostility::KeepsAnswers)
     }
 
-    /// Lets a connection fall silent at any byte.
+    /// Silences a connection at any byte, if its host is to owe data.
     pub(super) fn fall_silent(&mut self, index: usize) {
         if self.hostility(index) == Some(Hostility::OwesData) && self.rng.u8(0..16) == 0 {
             self.connections[index].silent = true;
@@ -101,7 +101,7 @@ impl World {
         u64::from(served) * SERVE_NS
     }
 
-    /// A host makes connections that are no queues, where that is its hostility.
+    /// Makes connections that are no queues, if the host is hostile in this way.
     pub(super) fn crowd(&mut self, host: usize) {
         let nonsense = match self.scenario.hostility_of(host) {
             Some(Hostility::TakesConnections) => false,
@@ -144,7 +144,7 @@ impl World {
         if !self.scenario.hostility.is_empty() { count * TAKE_IN_NS } else { 0 }
     }
 
-    /// A host sends as many admin commands as its queue takes.
+    /// Submits admin commands until `FLOOD_DEPTH` are under way, if the host floods its admin queue.
     pub(super) fn flood_admin(&mut self, index: usize) {
         let floods = self.scenario.hostility_of(index) == Some(Hostility::FloodsAdmin);
         let host = &mut self.hosts[index];

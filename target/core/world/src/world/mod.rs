@@ -141,7 +141,7 @@ struct Reactor {
     next: Option<Nanos>,
     /// Until when its last turn takes.
     busy: Nanos,
-    /// Time until which the reactor said that it is idle, and the number of changes of rates before.
+    /// Time until which the reactor reported to be idle, and the number of changes of rates before.
     idle_until: Option<(Nanos, u64)>,
     jobs: Slab<Job<Machine>>,
     connections: HashMap<Key, usize>,
@@ -179,7 +179,7 @@ pub struct World {
     namespaces: Vec<Known>,
     /// The network stage's pacing of connections.
     paced: Vec<Arc<Pacing>>,
-    /// Number of changes of the network's rates, of which reactors are not told.
+    /// Number of changes of the network's rates, which cause no event of reactors.
     rates_changed: u64,
     /// Number of crowds of connections that hosts made.
     crowds: u32,
@@ -511,7 +511,7 @@ impl World {
         self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect()
     }
 
-    /// Checks that at the end nobody holds anything.
+    /// Checks that nothing is held at the end.
     fn check_end(&mut self) -> Result<(), Broken> {
         (0..self.hosts.len()).for_each(|host| self.check_above(host));
         if let Some(broken) = self.broken.take() {

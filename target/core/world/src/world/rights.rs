@@ -12,7 +12,7 @@ use super::kept::Held;
 use crate::host::{NQN, Outstanding, Phase, Purpose};
 
 impl World {
-    /// Gives a host other rights. The last host keeps all.
+    /// Changes a host's rights. The last host keeps all.
     pub(super) fn change_rights(&mut self) {
         let others = self.hosts.len().saturating_sub(1);
         if others == 0 {

@@ -203,8 +203,7 @@ impl World {
         self.publish(rules, &[]);
     }
 
-    /// Tells reactors of other rules, of sessions that have changed, and of devices with other
-    /// reservations.
+    /// Publishes other rules, changed sessions, and devices with other reservations to reactors.
     pub(super) fn publish(&mut self, mut rules: Rules, devices: &[BackendId]) {
         rules.version += 1;
         *self.shared.rules.borrow_mut() = Arc::new(rules);
