@@ -1,12 +1,12 @@
-//! The commit that the source is of, for build scripts of programs: `SLUICEGATE_COMMIT` of the environment
-//! (packages are built without a repository), else that of the repository, else `unknown`.
+//! The source's commit, for the build scripts of programs: `SLUICEGATE_COMMIT` from the environment (packages are
+//! built without a repository), else the repository's commit, else `unknown`.
 //!
-//! Debug builds do not look at the repository: all tests would be compiled again after each commit.
+//! Debug builds do not look at the repository: otherwise every commit would recompile all tests.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The variable of the environment, and that of the compiler.
+/// The variable's name, in the environment and for the compiler.
 const VARIABLE: &str = "SLUICEGATE_COMMIT";
 /// The length of a commit's name, in hexadecimal digits.
 const LENGTH: usize = 12;
@@ -21,14 +21,14 @@ pub(crate) fn emit(root: &Path) {
     println!("cargo::rustc-env={VARIABLE}={commit}");
 }
 
-/// Says whether a text can be the name of a commit or of a package's revision.
+/// Returns whether a text can be the name of a commit or of a package's revision.
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._+".contains(c);
     !text.is_empty() && text.len() <= 40 && text.chars().all(allowed)
 }
 
-/// Returns the commit of the repository whose folder is `root`; `None` where there is none, or no git.
-/// The source may be in the folder of another repository, such as that of a package.
+/// Returns the commit of the repository whose folder is `root`; `None` without such a repository, or without git.
+/// The source may lie in a folder of another repository, for example a package's.
 fn of_repository(root: &Path) -> Option<String> {
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).canonicalize().ok()? != root.canonicalize().ok()? {

@@ -27,7 +27,7 @@ struct Interface([u8; 15]);
 pub struct NoAddress;
 
 impl Interface {
-    /// Takes a name; `None` if it is not one that an interface can have.
+    /// Makes an interface of this name; `None` if no interface can have it.
     fn new(name: &str) -> Option<Self> {
         let is_right = |byte: u8| byte.is_ascii_graphic() && !b"/:%[]".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_right) {
@@ -63,7 +63,7 @@ impl ListenAddress {
         self.interface.as_ref().map(Interface::name)
     }
 
-    /// Says whether the address is one of IPv6 that each interface has of its own.
+    /// Returns whether this is a link-local IPv6 address, which is unique per interface only.
     #[must_use]
     pub fn is_link_local(self) -> bool {
         matches!(self.ip, IpAddr::V6(ip) if ip.is_unicast_link_local())

@@ -202,7 +202,7 @@ pub fn parse_frequency(text: &str) -> Result<f64, String> {
     if count > 0.0 && count.is_finite() { Ok(count) } else { Err("write more than 0".into()) }
 }
 
-/// Returns what the unit of a count stands for.
+/// Returns the factor of a count's unit.
 fn count_factor(unit: &str) -> Result<u32, String> {
     match unit {
         "" => Ok(1),
@@ -212,14 +212,14 @@ fn count_factor(unit: &str) -> Result<u32, String> {
     }
 }
 
-/// Says whether a text is a number without a unit.
+/// Returns whether a text is a number without a unit.
 #[must_use]
 pub fn lacks_unit(text: &str) -> bool {
     let (number, unit) = split(text);
     is_bare(number, unit)
 }
 
-/// Says whether a number has no unit.
+/// Returns whether a number has no unit.
 fn is_bare(number: &str, unit: &str) -> bool {
     unit.is_empty() && !number.is_empty()
 }

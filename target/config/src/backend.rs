@@ -50,14 +50,14 @@ pub enum Backend {
         /// was never seen.
         create: bool,
     },
-    /// `pmem`: persistent memory, or what stands in for it, with blocks that are atomic.
+    /// `pmem`: persistent memory, or a substitute for it, with atomic blocks.
     Pmem {
         /// `path`: a device `/dev/daxX.Y`, or a file.
         path: PathBuf,
-        /// `size` in bytes that hosts get; `None` means all that the region has.
+        /// `size` in bytes that hosts get; `None` means the whole region.
         size: Option<u64>,
-        /// `block_size` in bytes: 512 or 4096; `None` means that of the region's table, and 4096
-        /// where one is made.
+        /// `block_size` in bytes: 512 or 4096; `None` means the block size in the region's table, or 4096 if the
+        /// table is created.
         block_size: Option<u32>,
         /// `create`: whether a missing regular file is created with `size`, for a namespace that
         /// was never seen.
@@ -105,7 +105,7 @@ impl Backend {
         }
     }
 
-    /// Says whether a missing file is created.
+    /// Returns whether a missing file is created.
     #[must_use]
     pub fn creates(&self) -> bool {
         matches!(self, Self::File { create: true, .. } | Self::Pmem { create: true, .. })
@@ -254,7 +254,7 @@ pub(crate) const KINDS: [(&str, Kind); 6] = [
 /// Reads `backend` and the settings that belong to it.
 pub(super) fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
     let kind = fields.require("backend", "\"memory\"", values::choice(&KINDS));
-    // Where `backend` itself is wrong, its settings are not reported as unknown.
+    // If `backend` itself is invalid, its settings are not reported as unknown.
     fields.know(&["size", "block_size", "path", "direct", "create", "device", "forward_class"]);
     fields.know(&MODEL);
     match kind?.value {

@@ -81,8 +81,9 @@ fn serials(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-/// Notes a subsystem's serial number, which follows from the NQN where none is given, as far as the
-/// configuration tells. Says which subsystem in `seen` has the same; `None` where none has.
+/// Records a subsystem's serial number as far as the configuration determines it: without `serial`, it is derived
+/// from the NQN. Returns an error that names the subsystem in `seen` with the same serial number; `None` if it is
+/// unique.
 fn same_serial<'a>(
     seen: &mut BTreeMap<String, &'a str>,
     subsystem: &'a Subsystem,
@@ -163,10 +164,6 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-/// Checks that a namespace which writes to a file or device has it alone: a host that reads the
-/// same blocks by another namespace would keep stale ones in its cache. Nor may a namespace be the
-/// state file. Paths count by their [plain](plain_path) forms; what a link hides is found where the
-/// files are opened.
 /// Warns of files that each start would create, because nothing remembers that they were there.
 fn created(subsystems: &[ParsedSubsystem], problems: &Problems) {
     for parsed in subsystems.iter().flat_map(|subsystem| &subsystem.namespaces) {
@@ -183,6 +180,9 @@ fn created(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
+/// Checks that no other namespace shares a file or device that a namespace writes: a host that reads the same blocks
+/// through another namespace would keep stale ones in its cache. Nor may a namespace be the state file. Paths count
+/// by their [plain](plain_path) forms; files behind links are compared when they are opened.
 fn shared(state: Option<&Path>, subsystems: &[ParsedSubsystem], problems: &Problems) {
     let mut seen: BTreeMap<PathBuf, (&Path, bool)> = BTreeMap::new();
     let state = state.map(plain_path);
@@ -242,8 +242,8 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
     }
 }
 
-/// Says which parts of a configuration contradict each other, of those that a live change can
-/// affect; `None` where none do.
+/// Describes a contradiction within a configuration, checking only the parts that a live change can affect; `None`
+/// if there is none.
 pub fn clash(config: &Config) -> Option<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     clash_of_listeners(config)
@@ -254,13 +254,13 @@ pub fn clash(config: &Config) -> Option<String> {
         .or_else(|| super::qos::wrong(&config.qos, &config.subsystems, &config.target))
 }
 
-/// Says which two subsystems would have the same serial number; `None` where each has its own.
+/// Names two subsystems that would have the same serial number; `None` if each number is unique.
 pub fn clash_of_serials(config: &Config) -> Option<String> {
     let mut seen = BTreeMap::new();
     config.subsystems.iter().find_map(|subsystem| same_serial(&mut seen, subsystem))
 }
 
-/// Says which listeners contradict each other, or the address for regions of persistent memory.
+/// Describes a contradiction between listeners, or between a listener and the address of `[pmem]`.
 pub fn clash_of_listeners(config: &Config) -> Option<String> {
     if let Some(other) = super::pmem::collision(&config.pmem.general, &config.listeners) {
         return Some(format!("listener {other} collides with `address` of [pmem]"));

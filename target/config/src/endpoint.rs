@@ -1,4 +1,4 @@
-//! What tells listeners apart: the transport and the address.
+//! The identity of a listener: its transport and address.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -61,8 +61,8 @@ impl Endpoint {
         Self { transport: Transport::Tcp, address: address.into() }
     }
 
-    /// Says whether two listeners cannot both be open: the same port of one transport on the same
-    /// address, or one of them on all addresses of the same family.
+    /// Returns whether two listeners cannot both be open: they have the same transport, port and address family,
+    /// and the same address or one of them the wildcard address.
     #[must_use]
     pub fn collides_with(self, other: Self) -> bool {
         let (a, b) = (self.address, other.address);

@@ -68,7 +68,7 @@ pub fn listener(fields: Fields<'_>) -> Option<Listener> {
     listener::listener(fields).map(|parsed| parsed.listener)
 }
 
-/// Reads settings of a host onto those that it has.
+/// Reads settings of a host, starting from its present settings.
 pub fn host_onto(fields: &mut Fields<'_>, host: &AllowedHost) -> Option<AllowedHost> {
     host::onto(fields, host)
 }

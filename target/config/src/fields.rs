@@ -67,7 +67,7 @@ impl<T: Clone> List<T> {
 #[derive(Debug, Default)]
 pub struct Problems {
     list: RefCell<Vec<Problem>>,
-    /// What is valid, and may cease to be.
+    /// Notices about settings that are valid, but may become invalid.
     notices: RefCell<Vec<Problem>>,
     /// Whether the settings came in a request, so that remedies are not given as TOML.
     request: bool,
@@ -207,13 +207,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Says whether a setting is given, right or wrong.
+    /// Returns whether a setting is given, right or wrong.
     pub fn has(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Says whether a setting is given that could not be read. That is a problem already; another
-    /// one that follows from its default would mislead.
+    /// Returns whether a setting is given but could not be read. That is already reported; a second problem derived
+    /// from its default would mislead.
     pub fn unread<T>(&self, key: &str, read: Option<&T>) -> bool {
         read.is_none() && self.has(key)
     }

@@ -1,5 +1,4 @@
-//! `[[subsystem.host]]`: a host that may connect, with the addresses that it may come from and what
-//! it may do.
+//! `[[subsystem.host]]`: a host that may connect, with its permitted source addresses and its rights.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +33,7 @@ pub(crate) fn host(mut fields: Fields<'_>) -> Option<(AllowedHost, At<String>)> 
     (!seen.any_unread()).then_some((host, nqn))
 }
 
-/// Reads settings of a host onto those that it has; `None` where one cannot be read.
+/// Reads settings of a host, starting from its present settings; `None` if a setting cannot be read.
 pub(crate) fn onto(fields: &mut Fields<'_>, host: &AllowedHost) -> Option<AllowedHost> {
     let mut host = host.clone();
     let seen = table::read(fields, &mut host);

@@ -14,7 +14,7 @@ const UUID_LENGTH: usize = 36;
 /// The namespace of derived UUIDs. The value never changes, or disks would change their names.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f3d_2c1e_8a57_5f0b_9d34_51c6_7e20_a9b8);
 
-/// Says what is wrong with an NQN (NVM Express Base Specification 2.1, 4.7).
+/// Checks an NQN (NVM Express Base Specification 2.1, 4.7).
 ///
 /// # Errors
 /// The fault, as the end of a sentence: "is longer than 223 bytes".
@@ -47,7 +47,7 @@ pub fn check_nqn(nqn: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Says whether a date has the form `yyyy-mm`.
+/// Returns whether a date has the form `yyyy-mm`.
 fn date_is_right(date: &str) -> bool {
     let Some((year, month)) = date.split_once('-') else { return false };
     let digits = |text: &str, n| text.len() == n && text.bytes().all(|b| b.is_ascii_digit());

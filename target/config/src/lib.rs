@@ -1,13 +1,13 @@
-//! The configuration: TOML in, typed and checked values out; and the language of the control socket,
-//! whose requests set the same keys. The daemon, the command line and the simulator share both.
+//! The configuration: TOML in, typed and checked values out; and the language of the control socket, whose requests
+//! set the same keys. The daemon, the command line and the simulator share both.
 //!
-//! [`keys`] lists the keys with their values and their meaning, a list for each table of the file;
-//! [`protocol`] has the requests and answers. `table` binds each key to its field, once for reading,
-//! rendering and answers: a key that is not bound does not compile.
+//! [`keys`] lists the keys with their values and their meaning, a list for each table of the file; [`protocol`] has
+//! the requests and answers. `table` binds each key to its field, once for reading, rendering and answers: a key
+//! that is not bound does not compile.
 //!
-//! A value is read by a reader (`values`) that says what would be right; `fields` takes the
-//! settings out of a table and reports the unknown ones; `check` compares values with each other.
-//! Errors are collected, so that one run names them all.
+//! A reader (`values`) reads a value, and its errors describe valid values; `fields` reads the settings of a table
+//! and reports unknown ones; `check` compares values with each other. Errors are collected, so that one run names
+//! them all.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -40,7 +40,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Returns what no other listener has.
+    /// Returns the listener's unique transport and address.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         Endpoint { transport: self.transport, address: self.address }

@@ -28,8 +28,8 @@ impl Machine {
     }
 }
 
-/// Reads the CPUs that are online. Where the kernel does not list them, returns the first ones, as
-/// many as the scheduler allows.
+/// Reads the CPUs that are online. If the kernel does not list them, returns the first ones, as many as the
+/// scheduler allows.
 fn online() -> BTreeSet<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cores = parse_cpu_list(&list);

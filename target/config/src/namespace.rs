@@ -27,8 +27,7 @@ pub struct Namespace {
     /// `force`: whether a device that was never seen is served although it holds a file system or
     /// other data.
     pub force: bool,
-    /// `hosts`: NQNs of the hosts that see this namespace; `None` means all that the subsystem
-    /// allows.
+    /// `hosts`: NQNs of the hosts that see this namespace; `None` means all hosts that the subsystem allows.
     pub hosts: Option<Vec<String>>,
     /// `class`: the class of commands that name none, on connections that name none, of hosts whose
     /// policy names none.
@@ -122,7 +121,7 @@ fn read_window(
     device::read_window(&mut namespace.device, fields, seen);
 }
 
-/// Reads `worst_time`, whose bounds are those of `mean_time`.
+/// Reads `worst_time`, which has the same bounds as `mean_time`.
 fn read_worst_time(
     namespace: &mut Namespace,
     fields: &mut Fields<'_>,

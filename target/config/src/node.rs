@@ -71,8 +71,8 @@ impl Node {
         Self { span: 0..0, value: json_value(value) }
     }
 
-    /// Says whether the value came over the control socket, where docs/reference/control.md gives the units
-    /// of numbers.
+    /// Returns whether the value came over the control socket; docs/reference/control.md gives the units of its
+    /// numbers.
     pub fn is_of_request(&self) -> bool {
         self.span.is_empty()
     }

@@ -2,8 +2,8 @@
 //! group, a partition table.
 //!
 //! `wipefs` (util-linux) finds the content. It knows some eighty formats and where on a device each has its
-//! signature, reports when it cannot read, can erase just the signatures, and is on every Debian machine. (`blkid -p`
-//! has one exit status for a device that it cannot read and one that is empty.)
+//! signature, reports when it cannot read, can erase just the signatures, and is on every Debian machine.
+//! (`blkid -p` has the same exit status for an unreadable device as for an empty one.)
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The places where `wipefs` may be.
 const COMMANDS: [&str; 2] = ["wipefs", "/usr/sbin/wipefs"];
 
-/// Describes the content of a device or file; `None` where it holds nothing that `wipefs` knows.
+/// Describes the content of a device or file; `None` if `wipefs` finds no signature.
 ///
 /// # Errors
 /// There is no `wipefs`, or it fails; in words.
@@ -41,8 +41,8 @@ struct Listing {
 
 fn find_by(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
     for command in commands {
-        // The device is the child's standard input, so that it stays the same device whatever
-        // happens to the path meanwhile.
+        // The device is the child's standard input, so that the child reads this device even if the path is
+        // replaced meanwhile.
         let input = device.try_clone().map_err(|error| error.to_string())?;
         let output = Command::new(command)
             .args(["--json", "--output", "TYPE,USAGE,LABEL", "/proc/self/fd/0"])

@@ -42,7 +42,7 @@ table! { Subsystem, SUBSYSTEM;
     "hosts" => with(read_hosts, write_hosts),
 }
 
-/// Reads the hosts of which nothing else is said.
+/// Reads the hosts that have no settings of their own.
 fn read_hosts(
     subsystem: &mut Subsystem,
     fields: &mut Fields<'_>,
@@ -53,7 +53,7 @@ fn read_hosts(
     subsystem.hosts.extend(hosts.into_iter().map(AllowedHost::from));
 }
 
-/// Writes the hosts of which nothing else is said.
+/// Writes the hosts that have no settings of their own.
 fn write_hosts(subsystem: &Subsystem, _: &ConfigKey) -> Written {
     let hosts = subsystem.hosts.iter().filter(|host| host.is_plain());
     hosts.map(|host| host.nqn.clone()).collect::<Vec<_>>().write()
@@ -135,7 +135,7 @@ pub(crate) fn lines(lines: &mut Lines, subsystem: &Subsystem, within: &str) {
     }
 }
 
-/// Gives namespaces without an NSID the lowest ones that are free.
+/// Assigns the lowest free NSIDs to namespaces without one.
 pub(crate) fn number(parsed: &mut ParsedSubsystem) {
     let given = parsed.namespaces.iter().filter_map(|parsed| parsed.namespace.nsid);
     let mut taken: BTreeSet<u32> = given.collect();

@@ -1,4 +1,4 @@
-//! Errors of TOML's syntax, with the remedy for what a line most likely means.
+//! TOML syntax errors, with a remedy for the likely intent of the line.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(super) fn problems(errors: &[toml::de::Error], text: &str) -> Vec<Problem> {
     problems
 }
 
-/// Says how to write what `line` most likely means; `message` is the parser's.
+/// Returns the remedy for the likely intent of `line`; `message` is the parser's.
 fn remedy(line: &str, message: &str) -> String {
     let line = line.trim();
     if line.contains(['\u{201c}', '\u{201d}']) {
@@ -64,7 +64,7 @@ fn remedy(line: &str, message: &str) -> String {
     by_message(message).to_owned()
 }
 
-/// Says how to write a line without `=`.
+/// Returns how to write a line without `=`.
 fn without_value(line: &str, message: &str) -> String {
     let is_key = |key: &str| {
         let right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');

@@ -78,7 +78,7 @@ impl Written {
     }
 }
 
-/// The keys of a table that were found, and those that could not be read.
+/// The keys that were found in a table, and the keys that could not be read.
 #[derive(Debug, Default)]
 pub struct Seen {
     places: Vec<(&'static str, At<()>)>,
@@ -108,12 +108,12 @@ impl Seen {
         at.map(|at| self.lists.swap_remove(at).1).unwrap_or_default()
     }
 
-    /// Says whether a key was given and could not be read.
+    /// Returns whether a key was given and could not be read.
     pub fn unread(&self, key: &str) -> bool {
         self.unread.contains(&key)
     }
 
-    /// Says whether any key could not be read.
+    /// Returns whether any key could not be read.
     pub(crate) fn any_unread(&self) -> bool {
         !self.unread.is_empty()
     }
@@ -228,7 +228,7 @@ pub fn show<T: Table>(object: &T) -> Settings {
     settings.into()
 }
 
-/// Says whether keys and bindings have the same names.
+/// Returns whether keys and bindings have the same names.
 pub(crate) const fn agree<T>(mut keys: &[ConfigKey], mut bound: &[Bound<T>]) -> bool {
     while let (Some((key, more_keys)), Some((one, more))) =
         (keys.split_first(), bound.split_first())

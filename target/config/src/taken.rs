@@ -1,4 +1,4 @@
-//! What only one namespace may have: its identifiers, and a file or device that it writes.
+//! Properties that only one namespace may have: its identifiers, and a file or device that it writes.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,8 @@ impl Taken {
         taken
     }
 
-    /// Says what a namespace would share with another one; `None` where it shares nothing.
+    /// Describes the first identifier, file or device that a namespace would share with another one; `None` if
+    /// there is none.
     fn clash(&self, namespace: &Namespace) -> Option<String> {
         if let Some(uuid) = namespace.uuid.filter(|uuid| self.uuids.contains_key(uuid)) {
             return Some(format!("UUID {uuid} would occur twice"));
@@ -50,8 +51,8 @@ impl Taken {
         writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
     }
 
-    /// Replaces the namespaces of `old` by those of `new`. Says what the first one of `new` that is
-    /// refused would share with another; `None` where all are right.
+    /// Replaces the namespaces `old` by `new`. Describes the first conflict of a namespace in `new` with another
+    /// one; `None` if there is none.
     pub fn exchange<'a>(
         &mut self,
         old: impl IntoIterator<Item = &'a Namespace>,
@@ -64,7 +65,8 @@ impl Taken {
         })
     }
 
-    /// Adds a namespace. Says what it would share with another; `None` where it shares nothing.
+    /// Adds a namespace. Describes the first identifier, file or device that it would share with another one;
+    /// `None` if there is none.
     fn add(&mut self, namespace: &Namespace) -> Option<String> {
         let clash = self.clash(namespace);
         if let Some(uuid) = namespace.uuid {
@@ -110,8 +112,7 @@ fn one_less<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
     }
 }
 
-/// Returns a path without `.`, `..` and doubled slashes, as its text alone tells: nothing on the
-/// machine is looked at, so that a symbolic link hides what it leads to.
+/// Returns a path without `.`, `..` and doubled slashes. Only the text counts: symbolic links are not resolved.
 pub fn plain_path(path: &Path) -> PathBuf {
     path_clean::clean(path)
 }

@@ -299,9 +299,9 @@ fn ranges(cores: &BTreeSet<usize>) -> String {
     runs.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that buffer sizes fit together. The places are those of `io_memory`, `max_transfer`,
-/// `in_capsule_data` and `rdma_in_capsule_data`; with `unread`, one of the first two could not be
-/// read, so that they are not compared.
+/// Checks that buffer sizes fit together. The places belong to `io_memory`, `max_transfer`, `in_capsule_data` and
+/// `rdma_in_capsule_data`. `unread` means that one of the first two could not be read, so that they are not
+/// compared.
 fn check_memory(
     target: &TargetConfig,
     [io_at, max_at, in_capsule_at, rdma_at]: &[At<()>; 4],

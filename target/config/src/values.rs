@@ -63,7 +63,7 @@ pub fn group(node: &Node) -> Read<String> {
     Err(Wrong::new(message, "write a name that `getent group` lists"))
 }
 
-/// The longest name of a keyring, of those that anybody would choose.
+/// The longest name of a keyring: more than any plausible name needs.
 const KEYRING_MAX: usize = 64;
 
 /// Reads the name of a keyring of the kernel.

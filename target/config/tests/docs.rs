@@ -12,8 +12,7 @@ fn document(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name)
 }
 
-/// Compares the first table with this heading behind `title` with what the schema says; or writes
-/// it.
+/// Compares the first table with this heading behind `title` with the schema; or writes it.
 fn compare(name: &str, title: &str, heading: &str, rows: &[String]) {
     let path = document(name);
     let text = fs::read_to_string(&path).expect("the document can be read");

@@ -51,7 +51,7 @@ pub enum Shape {
     Flag(bool),
     /// A number.
     Number,
-    /// A text, whatever it looks like.
+    /// A text, even if it looks like a number or a word.
     Text,
     /// One word of a few.
     Word(&'static [&'static str]),
@@ -61,7 +61,7 @@ pub enum Shape {
     NumberOrText,
     /// A number or a text; `none` takes the setting back.
     OrNone,
-    /// A text, whatever it looks like; `none` takes the setting back.
+    /// A text, even if it looks like a number; `none` takes the setting back.
     TextOrNone,
     /// Numbers with commas between them.
     Numbers,
@@ -139,7 +139,7 @@ impl ConfigKey {
         }
     }
 
-    /// Makes the option need that of another key.
+    /// Makes the option require another key's option.
     pub(super) const fn requires(self, requires: &'static str) -> Self {
         match self.option {
             Some(option) => Self { option: Some(Opt { requires, ..option }), ..self },
@@ -147,7 +147,7 @@ impl ConfigKey {
         }
     }
 
-    /// Says whether the key must be given.
+    /// Returns whether the key must be given.
     #[must_use]
     pub fn is_needed(&self) -> bool {
         self.default == NEEDED

@@ -16,7 +16,7 @@ pub const RATE_MAX: u64 = 1 << 40;
 pub const WEIGHT_MAX: u64 = 1000;
 /// The most commands that a device carries out at the same time.
 pub const PARALLEL_MAX: u64 = 4096;
-/// The most I/Os per second of regions of persistent memory: clients are told them in 32 bits.
+/// The most I/Os per second of regions of persistent memory: the field for clients has 32 bits.
 pub const IOPS_MAX: u64 = 1_000_000_000;
 /// The most tokens that a client of a region takes at once.
 pub const BATCH_MAX: u64 = 1_000_000;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::limits::{NSID_MAX, RATE_MAX};
 use crate::amounts::{format_duration, format_size};
 
-/// The values that a key of the configuration or a parameter of a method takes. The daemon has a
-/// reader for each, which says what is wrong with a value and what would be right.
+/// The valid values of a key of the configuration or of a parameter of a method. The daemon has a reader for each,
+/// whose errors describe the fault and the valid values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// `true` or `false`.
@@ -70,7 +70,7 @@ pub enum Values {
     Session,
     /// Names of profiles of limits.
     Profile,
-    /// Names of links, that of the default one excepted.
+    /// Names of links except the default one.
     Link,
     /// Names of links; `null` and `"default"` mean the default one.
     AnyLink,

@@ -54,13 +54,13 @@ pub fn known(network: &Network) -> Vec<String> {
     network.all_links().map(|link| link.name.clone()).collect()
 }
 
-/// Says whether a link does not exist; `None` means the default one.
+/// Returns whether a link does not exist; `None` means the default one.
 pub fn unknown(network: &Network, name: Option<&str>) -> bool {
     name.is_some_and(|name| network.links.iter().all(|link| link.name != name))
 }
 
-/// Says which parts of a configuration's network contradict each other, of those that a live change
-/// can affect; `None` where none do.
+/// Describes a contradiction within a configuration's network, checking only the parts that a live change can
+/// affect; `None` if there is none.
 pub fn wrong(network: &Network, listeners: &[Listener]) -> Option<String> {
     let Network { links, .. } = network;
     let mut seen = BTreeSet::new();

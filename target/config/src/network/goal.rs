@@ -8,7 +8,7 @@ pub const DEFAULT_LINK: &str = "default";
 /// The goal of a class on a link that is congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// `{ share = 3 }`: this number of parts of what the other goals leave.
+    /// `{ share = 3 }`: this number of parts of the rate that other goals leave over.
     Share(u32),
     /// `{ rate = "2 Gbit/s" }`: bits per second.
     Rate(u64),

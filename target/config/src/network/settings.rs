@@ -232,7 +232,7 @@ fn goals(mut fields: Fields<'_>, base: PerClass<Goal>) -> PerClass<Goal> {
     goals
 }
 
-/// Says which rates do not fit into a link, with the remedy.
+/// Describes rates that do not fit into a link, with the remedy.
 fn too_much(capacity: Option<u64>, goals: &PerClass<Goal>) -> Option<(String, String)> {
     let capacity = capacity?;
     let rate = |goal: &Goal| if let Goal::Rate(bits) = goal { *bits } else { 0 };

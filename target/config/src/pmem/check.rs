@@ -67,7 +67,7 @@ fn hosts(parsed: &ParsedRegion, problems: &Problems) {
     }
 }
 
-/// Says that a host may reserve more than a client can use up, with the remedy.
+/// Returns an error, with the remedy, if a host reserves more than one client can use up.
 fn too_much(region: &RegionConfig, pmem: &Pmem) -> Option<(String, String)> {
     pmem.capacity?;
     let most = pmem.capacity_of_client();
@@ -137,8 +137,8 @@ fn paths(
     }
 }
 
-/// Says which parts of a configuration's regions contradict each other or its namespaces, of those
-/// that a live change can affect; `None` where none do.
+/// Describes a contradiction between a configuration's regions, or between them and its namespaces, checking only
+/// the parts that a live change can affect; `None` if there is none.
 pub fn wrong(config: &Config) -> Option<String> {
     let regions = &config.pmem.regions;
     let mut seen = BTreeSet::new();
@@ -158,8 +158,8 @@ pub fn wrong(config: &Config) -> Option<String> {
     clash_among(&uses, namespaces(&config.subsystems))
 }
 
-/// Says which file or device a namespace would share with a region; without an NSID, all namespaces
-/// of the subsystem. `None` where nothing is shared.
+/// Describes a file or device that a namespace would share with a region; without an NSID, checks all namespaces of
+/// the subsystem. `None` if nothing is shared.
 pub fn shared_with_regions(config: &Config, nqn: &str, nsid: Option<u32>) -> Option<String> {
     let uses: BTreeMap<_, _> = config.pmem.regions.iter().filter_map(of_region).collect();
     let subsystem = config.subsystems.iter().find(|subsystem| subsystem.nqn == nqn)?;
@@ -180,7 +180,7 @@ fn clash_among<'a>(
     })
 }
 
-/// Says that two would use a file or device and one of them would write.
+/// Returns an error if two users would share a file or device that one of them writes.
 fn clash(path: &Path, (one, writes): &Use, (other, also): &Use) -> Option<String> {
     let path = path.display();
     (*writes || *also)

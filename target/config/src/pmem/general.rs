@@ -93,7 +93,7 @@ pub(super) fn general(mut fields: Fields<'_>) -> (Pmem, Option<At<()>>) {
     (pmem, seen.place("address"))
 }
 
-/// Checks that clients can be told the address, and that something can be granted there.
+/// Checks that `address` is a valid destination for clients, and that I/Os can be granted there.
 fn check_address(pmem: &Pmem, seen: &Seen, problems: &Problems) {
     let (Some(address), Some(place)) = (pmem.address, seen.place("address")) else { return };
     if address.ip().is_unspecified() {
@@ -118,7 +118,7 @@ fn check_capacities(pmem: &Pmem, seen: &Seen, problems: &Problems) {
     }
 }
 
-/// Checks the times against each other, and that a client can report what it does in a period.
+/// Checks the times against each other, and that a client can report its I/Os of a period.
 fn check_times(pmem: &Pmem, seen: &Seen, place: &At<()>, problems: &Problems) {
     let Pmem { period, interval, .. } = *pmem;
     if seen.unread("period") || seen.unread("interval") {

@@ -54,20 +54,19 @@ impl RegionConfig {
         pairs.filter(differs).map(|(key, _)| key.name).collect()
     }
 
-    /// Returns the keys in which another region differs, of those that stay as they are while the
-    /// region exists.
+    /// Returns the keys in which another region differs and that cannot change while the region exists.
     pub fn fixed_differing(&self, other: &Self) -> Vec<&'static str> {
         let may = |name: &&str| REGION_CHANGES.iter().any(|key| key.name == *name);
         self.differing(other).into_iter().filter(|name| !may(name)).collect()
     }
 
-    /// Says whether clients have the same memory in another region of this name.
+    /// Returns whether clients have the same memory in another region of this name.
     pub fn is_same_memory(&self, other: &Self) -> bool {
         self.path == other.path && self.read_only == other.read_only
     }
 
-    /// Says whether another region is as this one while both are open: `create` counts only when a
-    /// file is opened, and the order of hosts never.
+    /// Returns whether another region is equivalent while both are open: `create` counts only when a file is
+    /// opened, and the order of hosts never.
     pub fn is_like(&self, other: &Self) -> bool {
         let set = |region: &Self| region.hosts.iter().cloned().collect::<BTreeSet<_>>();
         let bare = |region: &Self| Self { create: false, hosts: Vec::new(), ..region.clone() };

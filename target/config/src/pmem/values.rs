@@ -4,7 +4,7 @@ use super::super::fields::{Wrong, quoted};
 use super::super::node::Node;
 use super::super::values::{Read, string};
 
-/// The longest name of a region in bytes: what the command Get Region has room for.
+/// The longest name of a region in bytes: the size of the field in the command Get Region.
 const NAME_MAX: usize = 16;
 
 /// Reads the name of a region.

@@ -21,8 +21,8 @@ const CHUNK: usize = 64 << 10;
 /// Number of characters of a foreign program's answer that are shown.
 const QUOTE_MAX: usize = 40;
 
-/// Returns the socket to use: the one that was named, by an option or by `$SLUICEGATE_CONTROL`, the
-/// service's, or that of the user's own daemon.
+/// Returns the socket to use: the socket named by an option or by `$SLUICEGATE_CONTROL`, else the service's, else
+/// the socket of the user's own daemon.
 pub fn socket(named: Option<&Path>) -> PathBuf {
     let variable = || std::env::var_os("SLUICEGATE_CONTROL").filter(|path| !path.is_empty());
     let service = PathBuf::from(SERVICE);
@@ -158,7 +158,7 @@ impl Connection {
     }
 }
 
-/// Says whether a line that was cut off begins as the daemon's lines do.
+/// Returns whether a truncated line begins like a line of the daemon.
 fn looks_like_ours(line: &[u8]) -> bool {
     line.trim_ascii_start().first().is_none_or(|first| *first == b'{')
 }

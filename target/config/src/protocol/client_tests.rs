@@ -17,8 +17,8 @@ fn ask(path: &Path, method: Method, patience: Duration) -> Result<Value, Failure
     Connection::open(path, patience)?.call(method, &json!({}))
 }
 
-/// Serves one client with `serve`, which has its request and its stream. What it returns is kept
-/// until the folder is dropped.
+/// Serves one client with `serve`, which gets the request and the stream. Its result is kept until the folder is
+/// dropped.
 fn serving<T: Send + 'static>(
     serve: impl FnOnce(Value, UnixStream) -> T + Send + 'static,
 ) -> (tempfile::TempDir, PathBuf) {

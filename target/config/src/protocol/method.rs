@@ -33,14 +33,13 @@ macro_rules! methods {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Says whether the method changes something, which may take long.
+            /// Returns whether the method changes something, which may take long.
             #[must_use]
             pub const fn changes(self) -> bool {
                 match self { $(Self::$name => methods!(@$kind),)* }
             }
 
-            /// Returns the verb of a generic method, one that adds, sets or removes an object by
-            /// its name.
+            /// Returns the verb of a generic method, which adds, sets or removes an object by its name.
             const fn verb(self) -> Option<Verb> {
                 match self { $(Self::$name => methods!(@verb $kind),)* }
             }

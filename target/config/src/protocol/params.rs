@@ -51,7 +51,7 @@ impl Settings {
         self
     }
 
-    /// Says whether no key is set.
+    /// Returns whether no key is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -75,7 +75,7 @@ impl From<Map<String, Value>> for Settings {
     }
 }
 
-/// Says whether a parameter is left out of a request.
+/// Whether a parameter is left out of a request.
 trait Absent {
     fn is_absent(&self) -> bool;
 }
@@ -92,8 +92,7 @@ impl<T> Absent for Option<T> {
     }
 }
 
-/// Makes structs of parameters. Of those that are optional, `false` and `None` are left out of the
-/// request.
+/// Makes structs of parameters. Optional parameters that are `false` or `None` are left out of the request.
 macro_rules! params {
     ($($(#[$doc:meta])* $name:ident {
         needed {$(
@@ -144,9 +143,9 @@ params! {
     Reload {
         needed {}
         optional {
-            /// Whether hosts may lose what they are using.
+            /// Whether to proceed although hosts lose objects that they use.
             force: bool = Values::Boolean;
-            /// Whether to only say what would change.
+            /// Whether to only list the changes.
             check: bool = Values::Boolean;
         }
     }
@@ -234,7 +233,7 @@ params! {
     /// The parameters of `listener.remove`.
     ListenerRemove {
         needed {
-            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            /// IP address and port; for an RDMA listener with the prefix `rdma:`.
             address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
         }
         optional {
@@ -274,7 +273,7 @@ params! {
     /// The parameters of `qos.listener`.
     ListenerClass {
         needed {
-            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            /// IP address and port; for an RDMA listener with the prefix `rdma:`.
             address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
             /// The class's name; `None` means that the listener gives its connections no class.
             class: Option<String> = Values::Class, "\"high\", or null for none";
@@ -325,7 +324,7 @@ params! {
     /// The parameters of `network.listener`.
     ListenerLink {
         needed {
-            /// IP address and port; those of an RDMA listener behind `rdma:`.
+            /// IP address and port; for an RDMA listener with the prefix `rdma:`.
             address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
             /// The link's name; `None` means the default one.
             link: Option<String> = Values::AnyLink, "\"east\", or null for the default one";

@@ -27,16 +27,15 @@ const DEPTH_MAX: usize = 16;
 pub(crate) enum Known {
     /// The subsystems of the file: a name of another one is a mistake.
     File,
-    /// The subsystems of a file, some of which could not be read: an unknown name may be that of a
-    /// subsystem whose own mistake is reported already.
+    /// The subsystems of a file, some of which could not be read: an unknown name may belong to a subsystem whose
+    /// own mistake is reported already.
     Part,
     /// The subsystems that exist now. Names of subsystems that were removed stay without effect,
     /// since these may be added again.
     Now,
 }
 
-/// Says which parts of a configuration's quality of service contradict each other; `None` where
-/// none do.
+/// Describes a contradiction within a configuration's quality of service; `None` if there is none.
 pub fn wrong(qos: &QosConfig, subsystems: &[Subsystem], target: &TargetConfig) -> Option<String> {
     let QosConfig { sessions, profiles, policies, .. } = qos;
     if sessions.is_empty() && policies.is_empty() {
@@ -204,15 +203,14 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Says whether a subsystem, and a namespace in it, exists.
+    /// Returns whether a subsystem exists; with `nsid`, whether it has this namespace.
     fn is_here(&self, nqn: &str, nsid: Option<u32>) -> bool {
         let has = |s: &Subsystem, nsid| s.namespaces.iter().any(|n| n.nsid == Some(nsid));
         let found = self.subsystems.get(nqn);
         found.is_some_and(|subsystem| nsid.is_none_or(|nsid| has(subsystem, nsid)))
     }
 
-    /// Says whether a name is a session's: one of the file, or one that comes with a subsystem or
-    /// namespace.
+    /// Returns whether a name is a session's: from the file, or of a subsystem or namespace.
     fn is_session(&self, name: &str) -> bool {
         if name == ROOT || self.entries.contains_key(name) {
             return true;
@@ -221,7 +219,7 @@ impl<'a> Tree<'a> {
         automatic.is_some_and(|(nqn, nsid)| self.known != Known::File || self.is_here(nqn, nsid))
     }
 
-    /// Says whether a session names a subsystem, namespace or session that does not exist.
+    /// Returns whether a session names a subsystem, namespace or session that does not exist.
     fn is_dangling(&self, session: &Session) -> bool {
         let is_gone = |name: &str| {
             let named = self.automatic(name);
@@ -256,7 +254,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Checks that a session with limits per GiB has a size: that of its namespace or subsystem.
+    /// Checks that a session with limits per GiB has a size, from its namespace or subsystem.
     fn check_per_gib(&self, parsed: &ParsedSession, profiles: &[Profile], problems: &Problems) {
         let Session { name, profile, .. } = &parsed.session;
         let Some(key) = parsed.session.limits_with(profiles).key_per_gib() else { return };

@@ -16,8 +16,7 @@ pub struct Limits {
     /// `iops_per_gib`, `bandwidth_per_gib`: the most commands and bytes per second for each GiB of
     /// the namespaces whose session it is.
     pub per_gib: Rates,
-    /// `read_iops`, `read_bandwidth`: the most commands and bytes per second of those that do not
-    /// change blocks.
+    /// `read_iops`, `read_bandwidth`: the most commands and bytes per second of commands that do not change blocks.
     pub reads: Rates,
     /// `write_iops`, `write_bandwidth`: the same of commands that change blocks.
     pub writes: Rates,
@@ -25,7 +24,7 @@ pub struct Limits {
     pub burst: Option<Duration>,
 }
 
-/// Binds the keys of a table, those of its field `limits` where `..limits` stands.
+/// Binds the keys of a table; `..limits` stands for the keys of its field `limits`.
 macro_rules! table_with_limits {
     ($type:ty, $keys:expr; $($before:literal => $kind:ident $how:tt,)* ..limits, $($($after:tt)+)?) => {
         $crate::table::table! { $type, $keys, nulls = true;
@@ -111,7 +110,7 @@ impl LimitedSize {
 }
 
 impl Limits {
-    /// Returns these limits, and those of `other` where these set none.
+    /// Returns these limits, with `other`'s in place of unset ones.
     pub(super) fn or(self, other: Self) -> Self {
         let or = |own: Rates, other: Rates| Rates {
             iops: own.iops.or(other.iops),
@@ -146,8 +145,8 @@ impl Limits {
         iops.or(self.per_gib.bandwidth.map(|_| "bandwidth_per_gib"))
     }
 
-    /// Returns the limits on all commands. `size` is that of the session's namespaces;
-    /// without it, limits per GiB do not count.
+    /// Returns the limits on all commands. `size` is the size of the session's namespaces; without it, limits per
+    /// GiB do not count.
     pub fn total(&self, size: Option<LimitedSize>) -> Rates {
         let sized = size.map_or_else(Rates::default, |size| size.rates(self.per_gib));
         let lower = |one: Option<Rate>, other: Option<Rate>| one.into_iter().chain(other).min();

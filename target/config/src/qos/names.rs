@@ -18,7 +18,7 @@ pub(super) fn automatic(name: &str) -> Result<(&str, Option<u32>), ()> {
     }
 }
 
-/// Says whether a session's name is that of an automatic session, of a subsystem or a namespace.
+/// Returns whether a session's name is an automatic session's, for a subsystem or a namespace.
 #[must_use]
 pub fn is_automatic(name: &str) -> bool {
     name.starts_with("nqn.")

@@ -47,14 +47,14 @@ impl Policy {
         }
     }
 
-    /// Says whether another policy is for the same host, addresses, subsystem and namespace.
+    /// Returns whether another policy is for the same host, addresses, subsystem and namespace.
     #[must_use]
     pub fn same_scope(&self, other: &Self) -> bool {
         (&self.host, &self.subsystem, self.nsid, &self.addresses)
             == (&other.host, &other.subsystem, other.nsid, &other.addresses)
     }
 
-    /// Says whether the policy sets nothing.
+    /// Returns whether the policy sets nothing.
     #[must_use]
     pub const fn says_nothing(&self) -> bool {
         self.class.is_none()

@@ -33,7 +33,7 @@ pub(crate) fn profile(mut fields: Fields<'_>, base: &Profile) -> Option<Profile>
 }
 
 impl Session {
-    /// Returns the session's limits: those of its profile where it sets none of its own.
+    /// Returns the session's limits, with its profile's in place of unset ones.
     pub fn limits_with(&self, profiles: &[Profile]) -> Limits {
         let named = profiles.iter().find(|profile| Some(&profile.name) == self.profile.as_ref());
         named.map_or(self.limits, |profile| self.limits.or(profile.limits))

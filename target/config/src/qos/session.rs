@@ -40,7 +40,7 @@ pub struct Session {
     pub operations: Option<u8>,
     /// `payload_share`: payload credits, in per cent of the parent's.
     pub payload: Option<u8>,
-    /// The session's own limits, before those of its profile; per GiB only of automatic sessions.
+    /// The session's own limits, without its profile's; per GiB only of automatic sessions.
     pub limits: Limits,
     /// `profile`: name of the profile whose limits the session has where it sets none of its own.
     pub profile: Option<String>,

@@ -37,7 +37,7 @@ impl QosConfig {
     }
 }
 
-/// Says whether two lists differ in more than their order.
+/// Returns whether two lists differ in more than their order.
 fn differ<T: PartialEq, K: Ord>(one: &[T], other: &[T], key: impl Fn(&T) -> K) -> bool {
     let (mut one, mut other): (Vec<&T>, Vec<&T>) = (one.iter().collect(), other.iter().collect());
     one.sort_by_key(|entry| key(entry));

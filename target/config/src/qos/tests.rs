@@ -100,7 +100,7 @@ fn limits_per_gib_are_for_sessions_of_namespaces_and_subsystems() {
     assert_eq!(limits(0, Some(0)), (Some(2), Some(1000)), "as low as a Linux host can wait for");
     assert_eq!(limits(0, Some(u64::MAX)).1, Some(1 << 40), "the highest limit");
     assert_eq!(limits(0, None), (None, None));
-    // A session's own value per GiB counts before that of its profile; beside `iops` the lower does.
+    // A session's own value per GiB counts before its profile's; beside `iops` the lower one counts.
     assert_eq!(limits(1, Some(2 << 30)), (Some(60), Some(2 << 20)));
     assert_eq!(limits(1, Some(3 << 30)).0, Some(70));
 }

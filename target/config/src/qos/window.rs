@@ -16,7 +16,7 @@ const LATENCY_TARGET: arbitration::Nanos = arbitration::Nanos(2_000_000);
 /// The default largest window of `window = "adaptive"`, in commands.
 const ADAPTIVE_MAX: u32 = 1024;
 
-/// Says whether a rule is the adaptive one.
+/// Returns whether a rule is the adaptive one.
 pub(super) fn adaptive(rule: Option<WindowRule>) -> bool {
     matches!(rule, Some(WindowRule::Adaptive { .. }))
 }

@@ -1,5 +1,4 @@
-//! What tests of other modules need: random configurations that are right, and configurations from
-//! text for a machine that is always the same.
+//! Helpers for other modules' tests: random valid configurations, and configurations from text for a fixed machine.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod network;

@@ -48,7 +48,7 @@ pub struct Reloaded {
 pub struct ConfigDiff {
     /// The path of the file; `None` where the daemon runs without one.
     pub file: Option<String>,
-    /// Why the file is not the one that the daemon read last; `None` where it is.
+    /// The reason why the file differs from the file that the daemon read last; `None` if it does not.
     pub file_changed: Option<String>,
     /// The objects that differ by live changes.
     pub objects: Vec<Difference>,
@@ -172,7 +172,7 @@ objects! {
         nsid: u32,
         /// The UUID.
         uuid: Option<String>,
-        /// What the operator should know of the namespace's file or device.
+        /// Warnings for the operator about the namespace's file or device.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     }
@@ -185,7 +185,7 @@ objects! {
         nsid: u32,
         /// The size in bytes.
         size: u64,
-        /// What the operator should know of the namespace's file or device.
+        /// Warnings for the operator about the namespace's file or device.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     }

@@ -64,11 +64,11 @@ pub struct QueueIo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkloadIo {
-    /// The host's NQN; `others` for those that are not told apart.
+    /// The host's NQN; `others` for hosts that are not counted separately.
     pub host: String,
     /// The subsystem's NQN; `others` likewise.
     pub subsystem: String,
-    /// The namespace identifier; 0 for those that are not told apart.
+    /// The namespace identifier; 0 for namespaces that are not counted separately.
     pub nsid: u32,
     /// The class.
     pub class: String,

@@ -75,7 +75,7 @@ pub struct LinkClassState {
 pub struct ConnectionNetwork {
     /// The name of its link.
     pub link: String,
-    /// The name of its class: that of commands that name none, by its listener and policies.
+    /// The class of commands that name none, by its listener and policies.
     pub class: String,
     /// The kernel's congestion control under the connection.
     pub base: String,

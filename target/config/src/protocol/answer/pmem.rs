@@ -43,8 +43,8 @@ pub struct RegionRow {
     pub reason: Option<String>,
     /// The size in bytes; `None` where the memory is not open.
     pub bytes: Option<u64>,
-    /// What the memory is: `device DAX`, `DAX file`, `plain file`, `file in memory` or `memory`;
-    /// `None` where it is not open.
+    /// The kind of memory: `device DAX`, `DAX file`, `plain file`, `file in memory` or `memory`; `None` while it is
+    /// not open.
     pub kind: Option<String>,
     /// The clients that have a grant.
     pub clients: Vec<RegionClient>,

@@ -39,7 +39,7 @@ pub struct Qos {
 pub struct Traffic {
     /// Commands that wait now.
     pub waiting: u64,
-    /// Commands whose host was told to retry later.
+    /// Commands that were rejected with a status that asks the host to retry later.
     pub refused: u64,
     /// The operations that were carried out.
     pub io: Io,
@@ -136,8 +136,8 @@ pub struct Reservation {
     pub utilisation: f64,
     /// Periods that have ended with demand.
     pub periods: u64,
-    /// Periods in which the tenant got its budget, or all that it asked for; with an allowed latency,
-    /// those in which no command was late.
+    /// Periods in which the tenant got its budget, or its whole demand; with an allowed latency, periods in which
+    /// no command was late.
     pub kept: u64,
     /// Periods in which it got less, by cause: "device", "depth", "window" or "order".
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -179,7 +179,7 @@ pub struct DeviceRow {
     pub mean_ns: MeanTimes,
     /// The share of the device that is reserved, 0 to 1.
     pub reserved: f64,
-    /// The device's times, as measured and with what is configured instead; `None` until they are known.
+    /// The device's measured times, and the configured times that replace them; `None` until they are known.
     pub profile: Option<DeviceProfile>,
     /// The promise of `order = "containers"`; `None` with another order, and until the device's times are known.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -61,7 +61,7 @@ pub struct FileSystem {
     pub may_take: u64,
     /// The bytes that are free.
     pub free: u64,
-    /// The bytes that the files may take beyond what is free.
+    /// The bytes by which the files' possible growth exceeds the free space.
     pub overcommit: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct Namespace {
     pub nsid: u32,
     /// `null`, `memory`, `file`, `block`, `pmem` or `nvme`.
     pub backend: String,
-    /// The kind of region below `pmem`, such as `plain file`, which says what it survives.
+    /// The kind of region below `pmem`, such as `plain file`, which determines the failures that data survive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
     /// The path of the file or device, where there is one.
@@ -134,7 +134,7 @@ pub struct Namespace {
     pub nguid: String,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// NQNs of the hosts that see the namespace; `None` means all that the subsystem allows.
+    /// NQNs of the hosts that see the namespace; `None` means all hosts that the subsystem allows.
     pub hosts: Option<Vec<String>>,
     /// The namespace's availability.
     pub state: Availability,
@@ -166,7 +166,7 @@ pub enum Availability {
     Ready,
     /// The namespace serves, but its device has answered with errors.
     Errors,
-    /// The namespace's device is not open, or gone: hosts are told to retry later.
+    /// The namespace's device is not open, or gone: commands fail with a status that asks the host to retry later.
     Unavailable,
 }
 
@@ -239,7 +239,7 @@ pub struct Hosts {
     pub lost: Vec<LostHost>,
 }
 
-/// What the daemon has in files for a host to authenticate with.
+/// The host's authentication keys that the daemon has in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
@@ -283,7 +283,7 @@ pub struct HostKeys {
     pub hosts: Vec<HostKey>,
 }
 
-/// What the daemon has in files for a host.
+/// The daemon's key files for a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostKey {
@@ -319,7 +319,7 @@ pub struct LostHost {
     pub restored: bool,
 }
 
-/// What a host may do in a subsystem.
+/// A host's rights in a subsystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostRights {
