@@ -1,5 +1,5 @@
-//! What operators ask for: the control socket, metrics, objects and their live changes, the change to
-//! another configuration, and the state that outlives a restart.
+//! The operators' interface: the control socket, metrics, objects and their live changes, the change to another
+//! configuration, and the state that outlives a restart.
 
 pub mod api;
 pub mod metrics;

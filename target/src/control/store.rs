@@ -40,7 +40,7 @@ pub(crate) use object::ObjectId;
 pub use seen::{Place, Seen, SeenNamespaces};
 pub(crate) use unstored::Unstored;
 
-/// What one machine observed before, beside the live changes.
+/// The observations of one machine, stored beside the live changes.
 #[derive(Debug, Default)]
 pub struct Remembered {
     /// The states of the namespaces' files and devices when they were open last.
@@ -52,7 +52,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// Reads what the store holds. Returns it, and warnings about objects that cannot be read.
+    /// Reads the store. Returns the observations, and warnings about objects that cannot be read.
     ///
     /// # Errors
     /// The store cannot be read.

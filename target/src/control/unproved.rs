@@ -1,7 +1,7 @@
-//! Hosts whose TLS keys prove nothing: a subsystem of theirs is served without TLS, too, where a host
-//! without a secret is believed what it says. Where keys are in a keyring of the kernel, it is not known
-//! which hosts have some: one warning stands for them all. Beside them, hosts with secrets or TLS keys
-//! that no subsystem allows: most often their NQN is mistyped.
+//! Hosts whose TLS keys do not protect them: a subsystem of theirs is also served without TLS, and without a
+//! secret, anyone can connect there under the host's NQN. If keys are in a keyring of the kernel, the daemon does
+//! not know which hosts have keys: one warning covers them all. Also hosts with secrets or TLS keys that no
+//! subsystem allows: most often their NQN is mistyped.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,17 +17,17 @@ use crate::sys::words::list;
 /// The most hosts that one list of warnings names.
 const LINES: usize = 10;
 
-/// Where secrets and TLS keys prove nothing.
+/// A case in which secrets or TLS keys protect nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unproved {
-    /// Those of hosts whose keys are in a keyring alone.
+    /// TLS keys in a keyring of the kernel, with listeners that do not require TLS.
     Keyring {
         /// Its name.
         name: String,
         /// The listeners that do not require TLS.
         listeners: Vec<String>,
     },
-    /// Those of a host with a TLS key and no secret, in a subsystem that is served without TLS, too.
+    /// The TLS key of a host without a secret, in a subsystem that is also served without TLS.
     Host {
         /// Its NQN.
         host: String,
@@ -36,7 +36,7 @@ pub(crate) enum Unproved {
         /// The listeners without TLS.
         listeners: Vec<String>,
     },
-    /// Those of a host that no subsystem allows, by its NQN.
+    /// The secrets or TLS keys of a host that no subsystem allows, by its NQN.
     Unallowed(String),
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn newly_unallowed(
     found
 }
 
-/// Finds where secrets and TLS keys prove nothing: those of a keyring first, then those of hosts' files.
+/// Finds secrets and TLS keys that protect nothing: first in a keyring, then in hosts' files.
 pub(crate) fn find(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
     let mut found = hosts(config, keys);
     found.extend(keyring(config));
@@ -105,7 +105,7 @@ impl<'a> Allowed<'a> {
         }
     }
 
-    /// Returns those of the present subsystems.
+    /// Returns the hosts that the present subsystems allow.
     pub(crate) fn by(subsystems: &'a [SubsystemState]) -> Self {
         Self {
             any: subsystems.iter().any(|subsystem| subsystem.allow_any_host),
@@ -118,7 +118,7 @@ impl<'a> Allowed<'a> {
         self.hosts.contains(host)
     }
 
-    /// Says whether a host is among them.
+    /// Returns whether a subsystem allows a host by its NQN, or any host.
     pub(crate) fn has(&self, host: &str) -> bool {
         self.any || self.lists(host)
     }
@@ -184,7 +184,7 @@ fn keyring(config: &Config) -> Option<Unproved> {
     (!listeners.is_empty()).then_some(Unproved::Keyring { name, listeners })
 }
 
-/// Says whether a listener lets hosts with TLS keys into a subsystem without TLS.
+/// Returns whether a listener admits hosts with TLS keys to a subsystem without TLS.
 fn lets_in(listener: &Listener, subsystem: &Subsystem) -> bool {
     let served = listener.subsystems.as_ref().is_none_or(|served| served.contains(&subsystem.nqn));
     let without = listener.transport == Transport::Rdma || listener.tls == SecureChannel::Off;

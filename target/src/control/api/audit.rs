@@ -1,5 +1,5 @@
-//! The record of changes that were asked for on the control socket: a line of the log for each that was
-//! made, and for those that were refused as many as one user may cause.
+//! The log of changes requested on the control socket: a line for each change made, and a limited number of lines
+//! for each user's refused changes.
 
 use std::sync::Mutex;
 use std::time::Instant;

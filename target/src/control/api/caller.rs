@@ -1,4 +1,4 @@
-//! Who asks on the control socket, and what they may do.
+//! The callers on the control socket, and their permissions.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -85,10 +85,10 @@ impl Caller {
         Self { uid: 1001, pid: 5, lacks: Some("storage".into()) }
     }
 
-    /// Says whether the caller may change the target.
+    /// Checks that the caller may change the target.
     ///
     /// # Errors
-    /// It may not, and who may.
+    /// The caller may not; the message lists the users that may.
     pub(super) fn may_change(&self) -> Result<(), Failure> {
         let Some(group) = &self.lacks else { return Ok(()) };
         let message = format!(

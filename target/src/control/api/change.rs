@@ -1,5 +1,5 @@
-//! Methods that change the running target. A change is stored before it is made: one that cannot be
-//! stored is not made, and one that the target refuses is taken out of the store again.
+//! Methods that change the running target. A change is stored before it is made. A change that cannot be stored is
+//! not made, and a change that the target refuses is removed from the store.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -219,8 +219,8 @@ fn bytes(size: &Setting) -> Result<u64, Failure> {
     }
 }
 
-/// Returns the lowest NSID that none of these has, nor one that was removed; where there is none of
-/// these, the lowest that none has. `None` where all are in use.
+/// Returns the lowest NSID that is neither in use nor removed, else the lowest NSID that is not in use; `None` if
+/// all are in use.
 fn free_nsid(namespaces: &[Namespace], removed: &BTreeSet<u32>) -> Option<u32> {
     let taken: HashSet<u32> = namespaces.iter().filter_map(|namespace| namespace.nsid).collect();
     let free = |nsid: &u32| !taken.contains(nsid);

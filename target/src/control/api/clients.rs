@@ -1,5 +1,5 @@
-//! The clients of an endpoint, up to a limit. Beyond it, a new client takes the place of the one
-//! that has been silent for longest.
+//! The clients of an endpoint, up to a limit. Beyond it, a new client replaces the client that has been silent for
+//! longest.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,8 +34,8 @@ impl<S> Clients<S> {
         Self(Rc::new(RefCell::new(Table { most, present, silent, last })))
     }
 
-    /// Takes a client, silent at first, until the returned [`Client`] is dropped. Where the table
-    /// is full, the client that has been silent for longest is given to `end` and loses its place.
+    /// Takes a client, silent at first, until the returned [`Client`] is dropped. If the table is full, the client
+    /// that has been silent for longest is passed to `end` and removed.
     ///
     /// # Errors
     /// The table is full of clients that are being answered: `client` is given back.

@@ -21,7 +21,7 @@ impl Control {
     }
 }
 
-/// Says what a refused change would do, to which hosts, and how to force the change.
+/// Describes the effect of a refused change, the affected hosts, and how to force the change.
 pub(crate) fn refusal(loss: &Loss<'_>, hosts: &HurtHosts) -> String {
     let (what, consequence) = match loss {
         Loss::Subsystem(nqn) => (format!("subsystem {nqn}"), "they would lose all its disks"),

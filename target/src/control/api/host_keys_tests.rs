@@ -1,4 +1,4 @@
-//! Tests of what the daemon tells of hosts' secrets and TLS keys.
+//! Tests of the daemon's reports about hosts' secrets and TLS keys.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Methods that change the hosts which may connect to a subsystem, from where, and what they may do.
+//! Methods that change the hosts which may connect to a subsystem, their source addresses and their rights.
 
 use serde_json::Value;
 use sluice_config::answer::{AnyHost, HostName};
@@ -119,7 +119,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Reads a request, and its settings onto those that the host has.
+    /// Reads a request. Its settings start from the host's present ones.
     fn read(params: &Value, before: &AllowedHost) -> Result<(Self, AllowedHost), Failure> {
         read(params, |mut fields| {
             let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);

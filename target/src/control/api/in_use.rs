@@ -48,8 +48,8 @@ impl InUse {
         }
     }
 
-    /// Returns the configuration `present`, which runs, with the identities in use where `next` gives
-    /// one, and without those that `next` leaves out, since they stay then.
+    /// Returns the running configuration `present`, with the identities in use where `next` sets one, and without
+    /// identities that `next` leaves out, since they stay then.
     pub(super) fn as_given_by(&self, present: &Config, next: &Config) -> Config {
         let mut present = present.clone();
         let wanted: BTreeMap<&str, &Subsystem> =

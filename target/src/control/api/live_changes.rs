@@ -56,7 +56,7 @@ impl Control {
         let running = live.as_file();
         let text = edit(&before, &file, &running)
             .map_err(|why| Failure::invalid(format!("{}: {why}", path.display())))?;
-        // The name that a rename replaces: not that of a symbolic link.
+        // The path that a rename replaces: a symbolic link's target, not the link.
         let place = path.canonicalize().map_err(unreadable)?;
         let live_changes = differences(&file, &running).len();
         let left_over = live.differences().len().saturating_sub(live_changes);
@@ -107,7 +107,7 @@ impl Control {
         Ok((names, changes.iter().map(ToString::to_string).collect()))
     }
 
-    /// Takes the live change of one object back, or those of a subsystem and its parts.
+    /// Reverts the live change of one object, or of a subsystem and its parts.
     fn revert_one(&self, live: &mut Live, name: &str, force: bool) -> Result<Done, Failure> {
         let object = find(&live.differences(), name)?;
         let text = object.text(live.file());
@@ -126,7 +126,7 @@ impl Control {
 /// The names of the objects that are as in the file again, and the changes in words.
 type Done = (Vec<String>, Vec<String>);
 
-/// Says why a file is not the one that the daemon read last; `None` where it is.
+/// Describes how a file differs from the file that the daemon read last; `None` if it does not.
 fn unlike_file(path: &Path, live: &Live) -> Option<String> {
     match Config::load(path, access::explain) {
         Ok(now) => (now != *live.file()).then(|| changed_since(path)),
@@ -134,7 +134,7 @@ fn unlike_file(path: &Path, live: &Live) -> Option<String> {
     }
 }
 
-/// Says that the file has changed since it was read.
+/// Returns the message for a file that has changed since it was read.
 fn changed_since(path: &Path) -> String {
     format!(
         "{} has changed since sluiced read it; `sluice reload --check` shows the changes, `sluice \
@@ -147,8 +147,8 @@ fn names(differences: &[Difference]) -> Vec<String> {
     differences.iter().map(|difference| difference.object.to_string()).collect()
 }
 
-/// Finds the object of a name among those that differ. The name of a subsystem stands for its parts
-/// that differ, too.
+/// Finds the object of a name among the differing ones. The name of a subsystem also stands for its differing
+/// parts.
 fn find(differences: &[Difference], name: &str) -> Result<ObjectId, Failure> {
     if let Some(found) = differences.iter().find(|other| other.object.to_string() == name) {
         return Ok(found.object.clone());

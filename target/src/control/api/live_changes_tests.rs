@@ -25,7 +25,7 @@ impl Rig {
         objects.iter().map(|object| object["object"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Checks that the engine runs what the file says, and that nothing is stored.
+    /// Checks that the engine runs the file's configuration, and that nothing is stored.
     fn is_as_the_file(&self) {
         let (file, live) =
             (Config::load(&self.file(), access::explain).unwrap(), self.control.live());

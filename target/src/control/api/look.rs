@@ -209,7 +209,7 @@ impl Control {
     }
 }
 
-/// Says what a host has to authenticate with.
+/// Returns the kinds of keys with which a host can authenticate.
 fn authentication(keys: &HostKeys, host: &str) -> Authentication {
     let file = keys.get(host);
     let secret = file.is_some_and(|file| file.secrets.is_some());

@@ -104,7 +104,7 @@ impl Control {
         })
     }
 
-    /// Says whether the method `shutdown` was called, so that the daemon stays down.
+    /// Returns whether the method `shutdown` was called, so that the daemon stays down.
     #[must_use]
     pub fn was_told_to_end(&self) -> bool {
         self.told_to_end.load(Ordering::Relaxed)
@@ -116,8 +116,8 @@ impl Control {
         self.handle_of(line, &Caller::own())
     }
 
-    /// Answers one line of a caller, which may only look where it may not change the target. Changes
-    /// are logged with who asked for them.
+    /// Answers one line of a caller, who can only read without permission to change the target. Changes are logged
+    /// with their caller.
     fn handle_of(&self, line: &[u8], caller: &Caller) -> String {
         self.audit.tell();
         protocol::answer(line, |method, params| {

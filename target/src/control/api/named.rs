@@ -1,5 +1,4 @@
-//! Lookups of the objects that requests name; where one is missing, the failure lists those that
-//! exist.
+//! Lookups of the objects that requests name; if one is missing, the failure lists the existing ones.
 
 use sluice_config::{Config, Endpoint, Listener, Namespace, Subsystem, network};
 

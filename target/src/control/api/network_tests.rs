@@ -17,7 +17,7 @@ fn e8_classes_change_while_hosts_work_and_survive_a_restart() {
     });
     let answer = rig.call("network.set", set);
     has(&answer, json!({"capacity": "10 Gbit/s", "durable": true}));
-    // What is not given stays.
+    // Omitted settings stay.
     has(
         &answer["classes"],
         json!({"urgent": "free", "high": {"share": 5}, "medium": {"share": 2},

@@ -51,8 +51,7 @@ pub(crate) fn of(path: &Path) -> Result<Occupant, ControlError> {
     }
 }
 
-/// Returns what the daemon at a path answers to a method without parameters; `None` means no usable
-/// answer.
+/// Returns the answer of the daemon at a path to a method without parameters; `None` means no usable answer.
 pub(crate) fn ask(path: &Path, method: &str) -> Option<Value> {
     request(&UnixStream::connect(path).ok()?, method)?.get("result").cloned()
 }

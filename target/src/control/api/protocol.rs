@@ -33,7 +33,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Says whether a line asks for a change, which may take long.
+/// Returns whether a line requests a change, which may take long.
 pub(super) fn changes(line: &[u8]) -> bool {
     let Ok(RequestLine { method, .. }) = serde_json::from_slice(line) else { return false };
     Method::from_name(&method).is_some_and(Method::changes)

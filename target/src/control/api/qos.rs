@@ -219,13 +219,13 @@ fn read_name(params: &Value, key: &str) -> Result<String, Failure> {
     })
 }
 
-/// Says whether a session exists: by an entry, or with a subsystem or namespace.
+/// Returns whether a session exists: by an entry, or with a subsystem or namespace.
 fn exists(config: &Config, name: &str) -> bool {
     let entry = config.qos.sessions.iter().any(|known| known.name == name);
     entry || config.subsystems.iter().any(|known| known.nqn == name) || is_namespace(config, name)
 }
 
-/// Says whether NQN/NSID names an existing namespace.
+/// Returns whether NQN/NSID names an existing namespace.
 fn is_namespace(config: &Config, name: &str) -> bool {
     let Some((nqn, nsid)) = split_namespace(name) else { return false };
     let mut subsystems = config.subsystems.iter().filter(|known| known.nqn == nqn);

@@ -26,12 +26,12 @@ impl Control {
         }
     }
 
-    /// Reads the configuration file again and changes the target to what the file says, with the
-    /// live changes that still count, or leaves everything as it is. Logs the result.
+    /// Reads the configuration file again and applies it to the target, with the live changes that still count, or
+    /// changes nothing. Logs the result.
     ///
     /// # Errors
-    /// The file has errors, or a change cannot be stored or made, or would hurt hosts and
-    /// is not forced. The target is as it was, unless the message says otherwise.
+    /// The file has errors, or a change cannot be stored or made, or would hurt hosts and is not forced. The target
+    /// is as it was, unless the message says otherwise.
     pub fn reload(&self, force: bool) -> Result<Reloaded, Failure> {
         let _told = Reloading::begin();
         let result = self.reload_now(force);
@@ -143,8 +143,8 @@ impl Control {
         }
         told.warnings.extend(look.unproved(&keys));
         let stored = live.take(look.file, look.next)?;
-        // A host that has a key from now on needs it at the first listener that lets it in; one that has
-        // none any more needs its old one until all changes are made.
+        // A host with a new key needs it at the first listener that admits the host; a host without a key from now
+        // on needs its old one until all changes are made.
         let before = self.engine().host_keys();
         let mut all = before.clone();
         all.extend(keys.clone());
@@ -191,7 +191,7 @@ impl Control {
     }
 }
 
-/// Says how many live changes stay on top of the file.
+/// Describes how many live changes stay on top of the file.
 pub(super) fn live_changes_stay(count: usize) -> String {
     let (noun, verb) = if count == 1 { ("change", "stays") } else { ("changes", "stay") };
     format!("{count} live {noun} {verb} on top of the file: sluice config diff")

@@ -195,7 +195,7 @@ fn what_connected_hosts_would_lose_is_refused_with_their_names() {
     rig.edit(&FILE.replace("nsid = 1", "nsid = 2"));
     hurt(&format!("Namespace({NQN:?}, 1)"), 4);
     refused(&host(4));
-    // What counts is who may connect after all changes.
+    // Only the access after all changes counts.
     let h0 = [AllowedHost::from(host(0))];
     let access = |any, hosts| format!("{:?}", Loss::Access { nqn: NQN, any, hosts });
     rig.edit(&FILE.replace("hosts = [\"nqn.2026-01.io.x:h0\"]", "allow_any_host = true"));

@@ -1,5 +1,5 @@
-//! The control socket's file. The socket appears under its path once its mode is set; the socket of
-//! a dead process is replaced, that of a running one is left alone.
+//! The control socket's file. The socket appears under its path once its mode is set. A dead process's socket is
+//! replaced, a running process's is left alone.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

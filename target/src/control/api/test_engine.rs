@@ -41,7 +41,7 @@ pub(crate) struct TestEngine {
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
     /// Sessions whose reservations are not in force, with the reason.
     pub(crate) not_in_force: Mutex<BTreeMap<String, String>>,
-    /// What could not be stored.
+    /// Descriptions of data that could not be stored.
     pub(crate) unstored: Mutex<Vec<String>>,
     /// Hosts that a change would hurt: the [`Loss`] as it is printed for debugging, and the host.
     pub(crate) hurt: Mutex<Vec<(String, String)>>,
@@ -587,8 +587,7 @@ fn link_state(link: &LinkConfig) -> LinkState {
     }
 }
 
-/// Makes the state of a region. Its clients are its hosts; those of a path that has `missing` in it
-/// is not open.
+/// Makes the state of a region. Its clients are its hosts. A region whose path contains `missing` is not open.
 fn region_state(region: &RegionConfig) -> RegionState {
     let path = region.path.as_ref().map(|path| path.display().to_string());
     let open = match path.filter(|path| path.contains("missing")) {

@@ -157,8 +157,8 @@ impl Rig {
         objects.map(|object| (object.key.to_string(), object.value)).collect()
     }
 
-    /// Checks that the engine runs what the control plane believes. Returns that, in an order that does not
-    /// depend on its history.
+    /// Checks that the engine runs the control plane's configuration. Returns it in an order that does not depend
+    /// on its history.
     pub(super) fn running(&self) -> Config {
         let current = sorted(self.control.live().current());
         assert_eq!(sorted(&self.engine.config.lock().unwrap()), current);
@@ -256,8 +256,8 @@ fn a_change_that_the_target_refuses_or_that_cannot_be_stored_is_not_made() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever is changed in whatever order: what runs, what the control plane believes, and what a restart
-    /// would run stay the same, and nothing that is written has two users.
+    /// Checks that after any sequence of changes, the engine, the control plane and a restart have the same
+    /// configuration, and that no file that is written has two users.
     #[test]
     fn any_history_is_what_a_restart_runs(
         history in proptest::collection::vec((0u8..29, 0u8..6, 0u8..8), 0..100),
@@ -701,7 +701,7 @@ fn each_method_does_something() {
 /// A secret that must not be logged.
 const SECRET: &str = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
 
-/// Returns the lines that `act` has had logged.
+/// Returns the lines that `act` logs.
 pub(super) fn logged(act: impl FnOnce()) -> String {
     let mut file = tempfile::tempfile().unwrap();
     let writer = Arc::new(file.try_clone().unwrap());

@@ -9,7 +9,7 @@ use super::tests::{FILE, Rig};
 
 /// Requests and answers, a line for each. For another request add its line and let the test add the answer.
 const EXPECTED: &str = include_str!("wire.txt");
-/// What a configuration file for `reload` has more than the one that runs: another namespace.
+/// The addition of a configuration file for `reload` to the running configuration: another namespace.
 const MORE: &str = "[[subsystem.namespace]]\nnsid = 7\nbackend = \"null\"\nsize = \"8 KiB\"\n";
 
 fn requests() -> impl Iterator<Item = &'static str> {
@@ -41,8 +41,8 @@ fn transcript() -> String {
     text
 }
 
-/// Says whether an answer still has all fields that programs know. Fields may be added, and keys to
-/// a message's list of keys.
+/// Returns whether an answer still has all fields that programs know. Fields may be added, and keys to a message's
+/// list of keys.
 fn covers(now: &Value, known: &Value) -> bool {
     match (now, known) {
         (Value::Object(now), Value::Object(known)) => {

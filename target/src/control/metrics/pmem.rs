@@ -9,8 +9,8 @@ use super::families::{Families, Labels, Pick, counter};
 use crate::serve::engine::{PmemState, RegionClient, RegionState};
 
 impl Families<'_> {
-    /// Writes the capacity, the regions and their clients. Where `served` is false, clients have no
-    /// address to connect to, and there is no capacity.
+    /// Writes the capacity, the regions and their clients. If `served` is false, clients have no address to connect
+    /// to, and there is no capacity.
     pub(super) fn pmem(&mut self, state: &PmemState, served: bool) -> Result<(), Error> {
         let rate = Unit::Other("operations_per_second".into());
         let whole = |value: u64| served.then(|| (Labels::new(), value)).into_iter();

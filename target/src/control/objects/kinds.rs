@@ -122,7 +122,7 @@ impl Kind {
     pub const REMEMBERED: [Self; 5] =
         [Self::Seen, Self::Identity, Self::HostPath, Self::Removed, Self::Retired];
 
-    /// Says whether objects of this kind are live changes of the configuration.
+    /// Returns whether objects of this kind are live changes of the configuration.
     #[must_use]
     pub fn is_change(self) -> bool {
         !Self::REMEMBERED.contains(&self)

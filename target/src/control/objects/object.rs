@@ -27,7 +27,7 @@ pub(crate) trait Object: Clone + 'static {
     /// Returns the identifier that tells the object from others of its kind.
     fn id(&self) -> String;
 
-    /// Says whether the object is the one of this identifier.
+    /// Returns whether the object has this identifier.
     fn is(&self, id: &str) -> bool {
         self.id() == id
     }
@@ -44,7 +44,7 @@ pub(crate) trait Named: Object<Group: Settable> + Table {
     /// Reads the key `name`.
     fn read_name(fields: &mut Fields<'_>) -> Option<String>;
 
-    /// Returns an object with the defaults of one that is added.
+    /// Returns an object with the defaults for an addition.
     fn fresh(group: &Self::Group) -> Self;
 
     /// Reads the object's table; a key that is left out is as in `base`.
@@ -61,8 +61,8 @@ pub(crate) trait Named: Object<Group: Settable> + Table {
     /// Returns the objects that name this one, so that it cannot be removed.
     fn users(config: &Config, name: &str) -> Vec<String>;
 
-    /// Says why the object must not be added, or with `before` take that one's place, beside what
-    /// the group says of the whole configuration; `None` where it may.
+    /// Returns why the object must not be added, or must not replace `before`, apart from contradictions that
+    /// `Group::wrong` finds; `None` if it may.
     fn refused(&self, _config: &Config, _before: Option<&Self>) -> Option<String> {
         None
     }
@@ -86,7 +86,7 @@ pub(crate) trait Group: Clone + Send + 'static {
     /// Returns the part of a configuration for a change.
     fn of_mut(config: &mut Config) -> &mut Self;
 
-    /// Says which settings of the group contradict the configuration; `None` where none do.
+    /// Describes a contradiction between the group's settings and the configuration; `None` if there is none.
     fn wrong(config: &Config) -> Option<String>;
 }
 
@@ -203,9 +203,9 @@ pub(crate) struct Kept {
     pub(crate) text: fn(&Config, &str) -> Option<String>,
     /// Writes a text of the object as this version of the product would.
     pub(crate) canonical: fn(&str) -> Result<String, String>,
-    /// Makes the object of this name what the text says; `None` removes it.
+    /// Sets the object of this name as the text describes; `None` removes it.
     pub(crate) assign: fn(&mut Config, &str, Option<&str>) -> Result<(), String>,
-    /// Says which settings contradict the configuration.
+    /// Describes a contradiction between the settings and the configuration.
     pub(crate) wrong: fn(&Config) -> Option<String>,
     /// Copies the settings to which the object belongs.
     pub(crate) copy: fn(&Config) -> Copied,

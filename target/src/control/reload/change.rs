@@ -10,8 +10,8 @@ use sluice_config::{
 
 use crate::serve::engine::{Engine, EngineError};
 
-/// One change of the running target, with all that is needed to make it and to undo it. Its text
-/// says what it does.
+/// One change of the running target, with everything needed to make it and to undo it. Its text describes its
+/// effect.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     /// A subsystem is added, with its namespaces.
@@ -141,7 +141,7 @@ impl Change {
         }
     }
 
-    /// Says whether the change removes an object, which may be missing already.
+    /// Returns whether the change removes an object, which may be missing already.
     pub(crate) fn is_removal(&self) -> bool {
         matches!(
             self,
@@ -153,9 +153,9 @@ impl Change {
     }
 }
 
-/// Marks a namespace's file or device as one that was there before: a missing file is not created. What
-/// was seen of it is known until the change is complete, so that another device in its place is refused,
-/// and the hosts' data is no reason to refuse it.
+/// Marks a namespace's file or device as existing: a missing file is not created. Its recorded state is kept until
+/// the change is complete, so that another device in its place is refused, and the hosts' data is no reason to
+/// refuse it.
 pub(super) fn known(namespace: &mut Namespace) {
     namespace.backend.set_create(false);
 }
@@ -263,7 +263,7 @@ fn from_where(host: &AllowedHost) -> String {
     }
 }
 
-/// Writes what a host may not do, each behind a comma.
+/// Writes the restrictions of a host's rights, each behind a comma.
 fn limits(host: &AllowedHost) -> String {
     let HostRights { namespaces, read_only, max_class } = &host.rights;
     let namespaces = namespaces.as_ref().map(|nsids| {

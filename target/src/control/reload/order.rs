@@ -1,12 +1,13 @@
-//! The order of changes. Access narrows first and widens last: a host that is shut out sees nothing that is added, and
-//! a host that is let in nothing that is removed. Undone in the reverse order, the same holds.
+//! The order of changes. Access narrows first and widens last: a host that loses access does not see additions, and
+//! a host that gains access does not see removed objects. The same holds when changes are undone in the reverse
+//! order.
 //!
-//! Between the two, additions come before removals, so that a change that fails leaves everything in place. An addition
-//! that waits for a name or a file comes right after the removal that frees it. Namespaces in memory are removed after
-//! all changes that can fail, since their content cannot be brought back.
+//! Between the two, additions come before removals, so that a change that fails leaves everything in place. An
+//! addition that waits for a name or a file comes right after the removal that frees it. Namespaces in memory are
+//! removed after all changes that can fail, since their content cannot be brought back.
 //!
-//! Each change has a rank, and needs other changes made before it. Changes are made by rank, each right after those
-//! that it needs: a topological sort, depth first.
+//! Each change has a rank, and needs other changes made before it. Changes are made by rank, each right after the
+//! changes that it needs: a topological sort, depth first.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -145,7 +146,7 @@ impl Steps {
     }
 }
 
-/// Places a change behind those that it needs, unless it has a place.
+/// Places a change behind the changes that it needs, unless it has a place.
 fn place(at: usize, steps: &mut [Option<Step>], order: &mut Vec<Change>) {
     let Some(step) = steps.get_mut(at).and_then(Option::take) else { return };
     step.needs.into_iter().for_each(|need| place(need, steps, order));
@@ -164,13 +165,13 @@ enum Place<'a> {
     Path(&'a Path),
 }
 
-/// Says whether a change adds an object whose place was free.
+/// Returns whether a change adds an object whose place was free.
 fn is_new_place(change: &Change) -> bool {
     use super::change::Why::Itself;
     matches!(change, Change::AddSubsystem(_, Itself) | Change::AddNamespace(_, _, Itself))
 }
 
-/// Says whether a change may lose the content of a namespace that exists in memory alone.
+/// Returns whether a change may lose the content of a namespace that exists in memory alone.
 fn keeps_memory(change: &Change) -> bool {
     let in_memory = |namespace: &Namespace| matches!(namespace.backend, Backend::Memory { .. });
     match change {

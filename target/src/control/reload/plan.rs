@@ -123,8 +123,8 @@ fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     }
 }
 
-/// Plans the changes of the hosts that may connect, and of what they may do. A host that may connect before and after
-/// them may connect all the time: where any host may, the entry of one only takes from what it may do.
+/// Plans the changes of the permitted hosts and of their rights. A host that is permitted before and after stays
+/// permitted throughout: while any host is permitted, a host's own entry only reduces its rights.
 fn access(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
     let nqn = &new.nqn;
     let before = by(&old.hosts, |host| host.nqn.as_str());

@@ -15,7 +15,7 @@ pub(super) struct RegionSteps {
     from: Vec<RegionConfig>,
     /// The regions whose files and devices no later namespace takes.
     first: Vec<RegionConfig>,
-    /// The new regions, and what is in memory: its content cannot be brought back.
+    /// The new regions, but old ones in memory whose content would be lost, since it cannot be restored.
     second: Vec<RegionConfig>,
     to: Vec<RegionConfig>,
     /// The files and devices of the new regions.
@@ -23,7 +23,7 @@ pub(super) struct RegionSteps {
 }
 
 impl RegionSteps {
-    /// Plans the steps; `subsystems` are those that there will be. `None` where nothing changes.
+    /// Plans the steps; `subsystems` are the subsystems after the change. `None` if nothing changes.
     pub(super) fn plan(
         from: &[RegionConfig],
         to: &[RegionConfig],
@@ -50,7 +50,7 @@ impl RegionSteps {
         Some(Self { from: from.to_vec(), first, second, to, paths })
     }
 
-    /// Says whether the second step must come after a removal.
+    /// Returns whether the second step must come after a removal.
     pub(super) fn wait_for(&self, removal: &Change) -> bool {
         match removal {
             Change::RemoveSubsystem(subsystem, _) => {
@@ -61,8 +61,8 @@ impl RegionSteps {
         }
     }
 
-    /// Returns the steps: what comes before all changes of namespaces, what comes before those that
-    /// lose what is in memory, and what comes last. With `late` the last step does both.
+    /// Returns the steps: before all changes of namespaces, before the changes that lose content in memory, and
+    /// last. With `late` the last step includes the second.
     pub(super) fn changes(self, late: bool) -> [Option<Change>; 3] {
         let Self { from, first, second, to, .. } = self;
         let middle = if late { first.clone() } else { second };
@@ -75,7 +75,7 @@ fn step(from: &[RegionConfig], to: &[RegionConfig]) -> Option<Change> {
     (!same(from, to)).then(|| Change::Regions { from: from.to_vec(), to: to.to_vec() })
 }
 
-/// Says whether two lists have the same regions; their order means nothing.
+/// Returns whether two lists have the same regions, in any order.
 fn same(from: &[RegionConfig], to: &[RegionConfig]) -> bool {
     let has = |region: &RegionConfig| named(to, &region.name).is_some_and(|to| region.is_like(to));
     from.len() == to.len() && from.iter().all(has)
@@ -92,7 +92,7 @@ fn again(from: &[RegionConfig], region: &RegionConfig) -> RegionConfig {
     RegionConfig { create: region.create && !known, ..region.clone() }
 }
 
-/// Says whether a region in memory loses content where it becomes another one.
+/// Returns whether a region in memory loses content when `to` replaces it.
 pub(super) fn loses_memory(region: &RegionConfig, to: Option<&RegionConfig>) -> bool {
     let keeps = |to: &RegionConfig| region.is_same_memory(to) && to.size >= region.size;
     region.path.is_none() && !to.is_some_and(keeps)

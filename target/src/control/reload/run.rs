@@ -3,7 +3,7 @@
 use super::change::Change;
 use crate::serve::engine::{Engine, EngineError};
 
-/// Makes all changes in their order. Where one fails, those before it are undone in reverse order.
+/// Makes all changes in their order. If one fails, the changes before it are undone in reverse order.
 ///
 /// # Errors
 /// The change that failed, its reason, and the changes that could not be undone.

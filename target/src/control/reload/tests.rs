@@ -84,7 +84,7 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
         })
     });
     let namespaces = proptest::collection::vec(namespace(), 0..4);
-    // Mostly a number of its own, else one that another subsystem may have.
+    // Mostly a number of its own, else a number that another subsystem may have.
     let serial = prop_oneof![4 => Just(None), 1 => (0u8..3).prop_map(Some)];
     (0u8..3, serial, any::<(bool, bool)>(), hosts, namespaces).prop_map(
         |(n, serial, (allow_any_host, require_authentication), hosts, namespaces)| Subsystem {
@@ -278,7 +278,7 @@ fn reversed(config: &Config) -> Config {
     config
 }
 
-/// Says whether a change loses data in memory.
+/// Returns whether a change loses data in memory.
 fn loses_memory(change: &Change) -> bool {
     let memory = |n: &Namespace| matches!(n.backend, Backend::Memory { .. });
     match change {
@@ -292,8 +292,7 @@ fn loses_memory(change: &Change) -> bool {
     }
 }
 
-/// Says whether regions take a file or device that a namespace had until its removal, which is one of
-/// these changes.
+/// Returns whether regions use a file or device of a namespace that one of these changes removes.
 fn take_place(removals: &[Change], regions: &[RegionConfig]) -> bool {
     let paths: Vec<_> = regions.iter().filter_map(|r| r.path.as_deref()).map(plain_path).collect();
     let taken = |n: &Namespace| n.backend.path().is_some_and(|p| paths.contains(&plain_path(p)));
@@ -304,7 +303,7 @@ fn take_place(removals: &[Change], regions: &[RegionConfig]) -> bool {
     })
 }
 
-/// Says whether an addition could not have been made on top of what there was.
+/// Returns whether an addition needs an identifier or path that a removal frees.
 fn waits(changes: &[Change], addition: &Change) -> bool {
     let ids = |change: &Change| -> Vec<String> {
         let (serial, namespaces) = match change {
@@ -328,7 +327,7 @@ fn waits(changes: &[Change], addition: &Change) -> bool {
     removals.flat_map(ids).any(|id| wanted.contains(&id))
 }
 
-/// The access of a host to a subsystem: the NSIDs that it may see, and what it may do there.
+/// The access of a host to a subsystem: the NSIDs that it may see, and its rights there.
 #[derive(Debug, PartialEq)]
 struct Seen {
     nsids: BTreeSet<u32>,
@@ -610,7 +609,7 @@ fn a_namespace_that_was_never_open_can_go() {
     assert_eq!(engine.config.lock().unwrap().listeners.len(), 1);
 }
 
-/// Checks that what is added again is not taken by force, and that a file that has vanished is not created.
+/// Checks that a namespace is added again without force, and that a vanished file is not created.
 #[test]
 fn a_file_that_was_served_comes_again_as_it_is() {
     let file = FILE.replace(

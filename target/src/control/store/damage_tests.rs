@@ -1,5 +1,5 @@
-//! Tests of state files with every kind of damage: the target starts, uses nothing that was not
-//! written, and keeps the damaged file.
+//! Tests of state files with every kind of damage: the target starts, uses no data that was never written, and
+//! keeps the damaged file.
 
 use std::path::{Path, PathBuf};
 

@@ -67,13 +67,13 @@ impl LiveObjects {
         self.objects.len()
     }
 
-    /// Says whether an object differs, by itself or with its whole subsystem.
+    /// Returns whether an object differs, by itself or with its whole subsystem.
     pub(crate) fn has(&self, object: &ObjectId) -> bool {
         let whole = object.subsystem().map(|nqn| ObjectId::Subsystem(nqn.to_owned()));
         self.objects.contains(object) || whole.is_some_and(|whole| self.objects.contains(&whole))
     }
 
-    /// Says whether a subsystem or one of its parts differs.
+    /// Returns whether a subsystem or one of its parts differs.
     pub(crate) fn has_part_of(&self, nqn: &str) -> bool {
         self.subsystems.contains(nqn)
     }

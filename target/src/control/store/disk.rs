@@ -1,9 +1,9 @@
 //! A store in one file, by an embedded transactional database.
 //!
-//! The file is examined before it is used ([`super::examine`]). A damaged file is kept under
-//! another name, and the store begins with the file's content, if that is known to be complete, or
-//! empty. A file system without room, or one that cannot be written, stops changes and not the
-//! start. A file of an earlier format is copied before it is opened for writing ([`super::earlier`]).
+//! The file is examined before it is used ([`super::examine`]). A damaged file is kept under another name, and the
+//! store begins with the file's content, if that is known to be complete, or empty. A full or unwritable file
+//! system stops changes, but not the start. A file of an earlier format is copied before it is opened for writing
+//! ([`super::earlier`]).
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -134,8 +134,8 @@ impl DiskStore {
     }
 }
 
-/// Opens the database in a storage. One that was empty and could not be filled is given up by `discard`: the next try would
-/// take it for a damaged one.
+/// Opens the database in a storage. Calls `discard` if the storage was empty and could not be filled: otherwise the
+/// next try would take it for a damaged database.
 fn open_database(
     storage: impl StorageBackend,
     discard: impl FnOnce(),
@@ -247,7 +247,7 @@ fn without_changes(content: Content) -> Content {
     }
 }
 
-/// Says whether an object tells what this machine observed, and is no live change.
+/// Returns whether an object records an observation of this machine, and is not a live change.
 fn is_remembered(raw: &Raw) -> bool {
     Kind::REMEMBERED.iter().any(|kind| raw.kind == kind.name())
 }

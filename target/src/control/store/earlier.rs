@@ -48,8 +48,7 @@ pub(super) fn keep_copy(path: &Path, format: u64) -> io::Result<PathBuf> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// Returns the copy of a state file that was made last, of those whose format is at most `known`; `None`
-/// where there is none.
+/// Returns the newest copy of a state file whose format is at most `known`; `None` if there is none.
 pub(super) fn latest_copy(path: &Path, known: u64) -> Option<PathBuf> {
     let prefix = format!("{}.format-", path.file_name()?.to_str()?);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -15,11 +15,11 @@ use crate::control::objects::Object;
 /// An object of a list: its identifier, and its keys, a line for each.
 type Entry = (String, String);
 
-/// Returns the file with the objects of `running`; `text` is the file, and `file` what it says. The
-/// settings that only a restart changes (`[target]`, `[pmem]`) stay.
+/// Returns the file with the objects of `running`; `text` is the file, and `file` its configuration. The settings
+/// that only a restart changes (`[target]`, `[pmem]`) stay.
 ///
 /// # Errors
-/// The text cannot be edited so that it says what runs. The reason, and the remedy.
+/// The text cannot be edited to match `running`. The reason, and the remedy.
 pub(crate) fn edit(text: &str, file: &Config, running: &Config) -> Result<String, String> {
     let mut document: DocumentMut =
         text.parse().map_err(|error: TomlError| error.message().to_owned())?;
@@ -130,7 +130,7 @@ fn tables<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut ArrayOfTables,
     item.as_array_of_tables_mut().ok_or_else(|| inline(key, &format!("[[{key}]]")))
 }
 
-/// Says that a table is written inline, which this module does not edit.
+/// Returns the message for a table that is written inline, which this module does not edit.
 fn inline(key: &str, title: &str) -> String {
     format!("the file writes `{key}` inline; write it as {title} on lines of its own")
 }
@@ -235,8 +235,7 @@ fn subsystem(table: &mut Table, old: &Subsystem, new: &Subsystem) -> Result<(), 
     list(table, "namespace", &before, &after)
 }
 
-/// Changes the hosts of a subsystem: those of `hosts`, of which nothing else is said, and those of
-/// `[[subsystem.host]]`.
+/// Changes the hosts of a subsystem: in `hosts`, which lists hosts without settings, and in `[[subsystem.host]]`.
 fn hosts(table: &mut Table, old: &[AllowedHost], new: &[AllowedHost]) -> Result<(), String> {
     if old == new {
         return Ok(());
@@ -405,7 +404,7 @@ nqn = "nqn.2026-01.io.x:b"
             let mut running = running;
             running.target = file.target.clone();
             running.pmem.general = file.pmem.general.clone();
-            // What depends on `[target]` and `[pmem]` may not fit the other configuration's.
+            // Settings that depend on `[target]` and `[pmem]` may not fit the other configuration's.
             if Config::parse(&render(&running), Path::new("f")).is_ok() {
                 prop_assert!(edit(&text, &parse(&text).unwrap(), &running).is_ok());
             }

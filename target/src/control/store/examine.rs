@@ -29,7 +29,7 @@ const UNCLEAN: u8 = 2;
 const VERSIONS: [u64; 2] = [64, 192];
 /// The version of databases that this daemon knows.
 const VERSION: u8 = 3;
-/// The last version that counts as that of a later database. Others are damage.
+/// The last version that counts as a later database's. Others are damage.
 const VERSION_MAX: u8 = 16;
 /// The part of a file that is searched for names of the state file's tables, in bytes.
 const SEARCHED: u64 = 64 << 20;
@@ -47,7 +47,7 @@ pub(super) enum Found {
         detail: String,
         /// The content that could be read.
         content: Content,
-        /// Whether `content` is known to be all that was in the file.
+        /// Whether `content` is known to be the file's whole content.
         whole: bool,
     },
 }
@@ -116,7 +116,7 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     Ok(Found::Damaged { detail, content, whole })
 }
 
-/// Checks that this daemon knows all that a file's content may mean.
+/// Checks that this daemon knows the format of a file's content.
 fn check_format(path: &Path, content: &Content) -> Result<(), StoreError> {
     match content.format {
         ..=FORMAT => Ok(()),
@@ -133,7 +133,7 @@ fn check_tables(path: &Path, content: &Content) -> Result<(), StoreError> {
     }
 }
 
-/// Says that a file needs a daemon that knows `format`, and what to do.
+/// Returns the error for a file that needs a daemon that knows `format`, with the remedy.
 fn later(path: &Path, format: u64) -> StoreError {
     let file = path.display().to_string();
     let remedy = match latest_copy(path, FORMAT) {
@@ -151,7 +151,7 @@ fn later(path: &Path, format: u64) -> StoreError {
     StoreError::Later { file, format, known: FORMAT, remedy }
 }
 
-/// Says whether both commits of a database are of a later version. One alone is damage.
+/// Returns whether both commits of a database have a later version. One alone is damage.
 fn is_of_later_database(file: &File) -> bool {
     let mut magic = [0; MAGIC.len()];
     let version = |at: u64| {
@@ -218,7 +218,7 @@ fn check(
     let sound = checked? && !(clean && fell_back.get());
     match read {
         Ok(Ok(())) => Ok(sound),
-        // Tables of other types are those of another format only where the database is sound.
+        // Only in a sound database do tables of other types belong to another format.
         Ok(Err(error)) if sound => Err(error),
         Ok(Err(error)) => Err(RedbError::Corrupted(detail(error))),
         Err(panic) => Err(RedbError::Corrupted(panic)),
@@ -233,8 +233,8 @@ fn detail(error: RedbError) -> String {
     }
 }
 
-/// Says whether a file that is no sound database is, or was, a state file, and not another file
-/// that `state` names by mistake.
+/// Returns whether a file that is not a sound database is, or was, a state file, rather than another file that
+/// `state` names by mistake.
 fn is_ours(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     File::open(path)?.take(MAGIC.len() as u64).read_to_end(&mut start)?;

@@ -8,7 +8,7 @@ use redb::Error as RedbError;
 use super::model::StoreError;
 use crate::sys::access;
 
-/// Says that a state file is damaged.
+/// Returns the error for a damaged state file.
 pub(super) fn damaged(file: &str, detail: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged { file: file.into(), detail: detail.to_string() }
 }

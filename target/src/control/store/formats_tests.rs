@@ -1,9 +1,9 @@
 //! Tests of upgrades and downgrades: state files of every format, and files of formats to come.
 //!
 //! `formats/N.redb` is a state file of format N. Those from format 4 on were written by daemons of these formats.
-//! There are no builds of the daemons before: [`write_earlier`] writes what they wrote, transaction by
-//! transaction, and with `SLUICE_REWRITE=1` the files that are missing. A file that exists is never written
-//! again. Who raises [`FORMAT`] keeps a file that a daemon of the present format has written.
+//! There are no builds of earlier daemons: [`write_earlier`] writes their content, transaction by transaction, and
+//! with `SLUICE_REWRITE=1` the missing files. A file that exists is never written again. Before raising [`FORMAT`],
+//! keep a file that a daemon of the present format has written.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn namespace(format: u64, nqn: &str, nsid: u32, size: &str, block_size: u32) -> 
     )
 }
 
-/// Returns the live changes of a daemon before format 4, and what it saw: kind, identifier and value.
+/// Returns the live changes and observations of a daemon before format 4: kind, identifier and value.
 fn earlier_objects(format: u64) -> Vec<(&'static str, String, String)> {
     let record = |file: Option<String>, value: Option<String>| {
         serde_json::json!({ "file": file, "value": value }).to_string()
@@ -213,7 +213,7 @@ fn each_format_is_opened_with_all_live_changes() {
         let added = &first.namespaces[1];
         let Backend::Null { size, block_size, .. } = added.backend else { panic!("{added:?}") };
         assert_eq!((size, block_size, added.uuid), (4608, 512, None), "format {format}");
-        // The NGUID of namespace 2, which was removed, differs from the one that is derived since.
+        // The NGUID of namespace 2, which was removed, differs from its NGUID derived since.
         assert_eq!(added.nguid, None, "format {format}");
         let hosts: Vec<&str> = first.hosts.iter().map(|host| host.nqn.as_str()).collect();
         let all = ["nqn.2026-01.io.x:h0", "nqn.2026-01.io.x:h1", "nqn.2026-01.io.x:h2"];
@@ -279,7 +279,7 @@ fn a_file_of_an_earlier_format_is_copied_before_the_first_write() {
         std::fs::write(&path, &before).unwrap();
         DiskStore::open(&path).unwrap();
         assert_eq!(names(&folder), ["state", copy.as_str(), format!("{copy}.2").as_str()]);
-        // One that is kept again is the latest.
+        // The copy that is made again is the latest.
         let again = folder.path().join(format!("{copy}.2"));
         let file = std::fs::File::options().append(true).open(&again).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();

@@ -1,4 +1,4 @@
-//! A store on a disk without room, for tests of what is to be stored.
+//! A store on a full disk, for tests of data that waits to be stored.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,8 +1,8 @@
-//! The hosts that use subsystems, so that a daemon that was killed knows after its start who may come
-//! back. Who is lost since when is not kept: after a start all of them are lost from then on.
+//! The hosts that use subsystems, so that a daemon that was killed knows after its restart which hosts may come
+//! back. The times of their loss are not kept: all hosts count as lost from the restart on.
 //!
-//! With each host the store has the disks that it has identified where an NSID was another disk's before:
-//! its commands for these need not wait until it identifies them again.
+//! With each host the store has the disks that it has identified where an NSID was another disk's before: its
+//! commands for these need not wait until it identifies them again.
 //!
 //! The store keeps them beside the live changes. They are not part of the configuration.
 

@@ -31,13 +31,13 @@ struct Known {
     /// Whether another disk had the NSID before.
     #[serde(default)]
     replaces: bool,
-    /// A text that tells the data from that of others at the same path; `None` where nothing does.
+    /// A text that distinguishes the data from other data at the same path; `None` if there is no such text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
 }
 
 impl Known {
-    /// Says whether the data is still there after the namespace was removed: it has a path.
+    /// Returns whether the data is still there after the namespace was removed: it has a path.
     fn outlives_removal(&self) -> bool {
         self.data.contains(' ')
     }
@@ -72,8 +72,8 @@ fn creation_time(origin: &str) -> Option<&str> {
     origin.split_once(" made ").map(|(_, when)| when)
 }
 
-/// The most removed subsystems and NSIDs of them that stay known. Where there are more, the subsystems that were removed
-/// first are forgotten, except for those that are there again, and the last one.
+/// The most removed subsystems and NSIDs of them, counted together, that stay known. Beyond that, the subsystems that
+/// were removed first are forgotten, except for subsystems that exist again, and the last one.
 const RETIRED_MAX: usize = 16384;
 
 /// The identities of all namespaces and subsystems.
@@ -87,19 +87,19 @@ pub struct Identities {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The namespaces; `None` for one that was removed, whose NSID is not given to another one.
+    /// The namespaces; `None` for a removed namespace, whose NSID is not given to another one.
     namespaces: BTreeMap<Place, Option<Known>>,
     /// The serial numbers of subsystems by their NQNs.
     serials: BTreeMap<String, String>,
     /// The earlier identities of places that have other data now, until the change is complete. A
     /// change that fails is undone, and the data is back.
     replaced: Vec<(Place, Known)>,
-    /// The subsystems that were removed, by their NQNs. One that is there again stays among them.
+    /// The subsystems that were removed, by their NQNs. A subsystem that exists again stays among them.
     retired: BTreeMap<String, Retired>,
     /// The states of namespaces whose removal is not complete.
     last_seen: BTreeMap<Place, Seen>,
-    /// What the places had whose last identity is not stored yet: `None` nothing, `Some(None)` a namespace that was
-    /// removed.
+    /// The previous identity of each place whose last identity is not stored yet: `None` means no namespace,
+    /// `Some(None)` a removed one.
     before: BTreeMap<Place, Option<Option<Known>>>,
     /// The removed namespaces that a revert brings back.
     removed_namespaces: BTreeMap<Place, Removed>,
@@ -112,7 +112,7 @@ struct State {
 }
 
 impl State {
-    /// Returns what is known of a removed namespace; `None` unless a revert is under way.
+    /// Returns the identity and state of a removed namespace; `None` unless a revert is under way.
     fn restorable(&self, place: &Place) -> Option<&Removed> {
         self.removed_namespaces.get(place).filter(|_| self.is_reverting)
     }
@@ -179,7 +179,7 @@ impl Identities {
         Ok((Self::of(store, state), warnings))
     }
 
-    /// Says whether identities outlive the process.
+    /// Returns whether identities outlive the process.
     #[must_use]
     pub fn durable(&self) -> bool {
         self.store.durable()
@@ -198,9 +198,9 @@ impl Identities {
         all.find(|known| known.data == data).map(|known| known.uuid)
     }
 
-    /// Makes the UUID of a namespace that has none: a random one. `at_start` says that the
-    /// configuration had the namespace when the daemon started: where the store has no identities
-    /// yet, the UUID is the one that an earlier daemon derived, so that hosts keep their disk.
+    /// Makes the UUID of a namespace that has none: a random one. `at_start` means that the configuration had the
+    /// namespace when the daemon started: if the store has no identities yet, the UUID is derived as an earlier
+    /// daemon did, so that hosts keep their disk.
     ///
     /// # Errors
     /// The kernel has no random UUID.
@@ -211,9 +211,9 @@ impl Identities {
         }
     }
 
-    /// Returns the serial number of a subsystem, or makes one. `at_start` as for
-    /// [`Identities::new_uuid`]. Where identities end with the process, a subsystem that comes for
-    /// the first time has one that follows from its NQN, which a restart does not change.
+    /// Returns the serial number of a subsystem, or makes one. `at_start` as for [`Identities::new_uuid`]. If
+    /// identities end with the process, a new subsystem's is derived from its NQN, so that a restart does not
+    /// change it.
     ///
     /// # Errors
     /// The kernel has no random UUID.
@@ -230,9 +230,9 @@ impl Identities {
         }
     }
 
-    /// Says whether a namespace with this UUID is another disk than hosts may know by its NSID. A disk that is back
-    /// because a change is undone is not, unless `is_identified` says that a host has identified one of those that had
-    /// the NSID meanwhile.
+    /// Returns whether a namespace with this UUID is another disk than hosts may know by its NSID. A disk that is
+    /// back because a change is undone is not, unless `is_identified` reports that a host has identified one of the
+    /// disks that had the NSID meanwhile.
     #[must_use]
     pub fn replaces(
         &self,
@@ -334,7 +334,7 @@ impl Identities {
         state.serials.insert(nqn.to_owned(), serial.to_owned());
     }
 
-    /// Stores what is new, all in one write.
+    /// Stores all pending changes in one write.
     ///
     /// # Errors
     /// The store cannot be written; the next call tries again.
@@ -357,14 +357,14 @@ impl Identities {
         Ok(())
     }
 
-    /// Says whether something is not stored.
+    /// Returns whether something is not stored.
     #[must_use]
     pub fn has_unstored(&self) -> bool {
         !self.state().pending.is_empty()
     }
 
-    /// Drops the UUID that was noted last for a namespace that is not served after all, unless it is stored: what was
-    /// there before is there again.
+    /// Drops the UUID that was noted last for a namespace that is not served after all, and restores the previous
+    /// identity, unless the UUID is stored.
     pub fn discard(&self, nqn: &str, nsid: u32) {
         let place = (nqn.to_owned(), nsid);
         let mut state = self.state();
@@ -373,7 +373,7 @@ impl Identities {
             let at = state.replaced.iter().rposition(|(of, _)| *of == place);
             at.map(|at| state.replaced.remove(at));
         }
-        // What was there before may not be stored either.
+        // The previous identity may not be stored either.
         let text = before.as_ref().map(serde_json::to_string);
         let Ok(text) = text.transpose() else { return };
         state.pending.insert(self.key_of(&place), text);
@@ -436,8 +436,8 @@ impl Identities {
         }
     }
 
-    /// Forgets all that a configuration does not have, except for reverts
-    /// ([`Identities::forget_removed`]). Ends a revert.
+    /// Forgets everything outside a configuration, except for reverts ([`Identities::forget_removed`]). Ends a
+    /// revert.
     pub fn forget_others(&self, config: &Config) {
         let subsystems: BTreeSet<&str> = config.subsystems.iter().map(|s| s.nqn.as_str()).collect();
         let places: BTreeSet<(&str, u32)> = config
@@ -509,7 +509,7 @@ impl Identities {
         self.retire_subsystem(state, nqn, retired);
     }
 
-    /// Notes the NSIDs of a subsystem that was removed. Forgets those of others where there are too many.
+    /// Notes the NSIDs of a removed subsystem. Forgets other subsystems' NSIDs if there are too many.
     fn retire_subsystem(&self, state: &mut State, nqn: &str, retired: Retired) {
         let last = state.retired.values().map(|other| other.number).max();
         let retired = Retired { number: last.map_or(0, |last| last.saturating_add(1)), ..retired };
@@ -528,9 +528,8 @@ impl Identities {
         }
     }
 
-    /// Puts aside what is known of a removed namespace, with `keep`. Other data at the same place that
-    /// was put aside before stays: it is that of the configuration file, and replaces this one if a
-    /// revert brings it back.
+    /// Sets aside the identity of a removed namespace, with `keep`. Other data at the same place that was set aside
+    /// before stays: it belongs to the configuration file, and replaces this one if a revert brings it back.
     fn put_aside(&self, state: &mut State, place: Place, known: Known, keep: bool) {
         let seen = state.last_seen.remove(&place).filter(|seen| seen.uuid == known.uuid);
         if let Some(before) = state.removed_namespaces.get_mut(&place)

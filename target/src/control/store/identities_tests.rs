@@ -19,7 +19,7 @@ fn open(path: &Path) -> Identities {
     identities
 }
 
-/// Says whether a disk replaces another one, of which no host has identified any.
+/// Returns whether a disk replaces another one, if no host has identified any.
 fn replaces(identities: &Identities, nsid: u32, uuid: Uuid) -> bool {
     identities.replaces(NQN, nsid, uuid, |_| false)
 }
@@ -336,7 +336,7 @@ fn the_subsystems_that_were_removed_first_are_forgotten() {
         fill(n);
         identities.forget_subsystem(&name(n), false);
     }
-    // One that is there again is not forgotten.
+    // A subsystem that exists again is not forgotten.
     identities.set_serial(&name(0), "S");
     fill(4);
     identities.forget_subsystem(&name(4), false);

@@ -86,9 +86,9 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
 }
 
 impl Effective {
-    /// Takes live changes, one of which may need another: all of them, or where they contradict
-    /// each other, those that fit together. A limit that has become too low is raised and not dropped,
-    /// because an unlimited session takes bandwidth from the other sessions.
+    /// Takes live changes, one of which may need another: all of them, or if they contradict each other, a set that
+    /// fits together. A limit that has become too low is raised and not dropped, because an unlimited session takes
+    /// bandwidth from the other sessions.
     fn take_together(&mut self, file: &Config, mut records: Vec<(Key, Record)>, machine: Uuid) {
         loop {
             let before = records.len();
@@ -186,7 +186,7 @@ impl Effective {
 /// The reason for which a live change no longer counts.
 const CHANGED: &str = "its entry in the configuration file has changed since";
 
-/// Says whether the file's entry has changed since a live change.
+/// Returns whether the file's entry has changed since a live change.
 fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
     let plain = |text: String| match record.given {
         true => Ok(text),
@@ -200,7 +200,7 @@ fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
     }
 }
 
-/// Says whether the file's entry is what a live change made of it.
+/// Returns whether the file's entry is the result of a live change.
 fn is_in_file(file: &Config, key: &Key, record: &Record, machine: Uuid) -> bool {
     let Some(object) = ObjectId::parse(key, machine) else { return false };
     let now = match &object {
@@ -263,10 +263,10 @@ pub struct Live {
 #[error("{0}; nothing was changed")]
 pub(crate) struct Clash(String);
 
-/// The records that a change writes, and those that it removes.
+/// The records that a change writes or removes (`None`).
 type Plan = Vec<(Key, Option<Record>)>;
 
-/// A change that is in the store, with all that is needed to undo it.
+/// A change that is in the store, with everything needed to undo it.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Stored {
@@ -345,7 +345,7 @@ impl Live {
         Ok(Effective { config, warnings: Vec::new(), stale })
     }
 
-    /// Says whether changes survive a restart.
+    /// Returns whether changes survive a restart.
     #[must_use]
     pub fn durable(&self) -> bool {
         self.store.durable()
@@ -438,7 +438,7 @@ impl Live {
     /// Writes the records of a plan to the store. Returns the plan that undoes this.
     fn write(&mut self, plan: Plan) -> Result<Plan, StoreError> {
         let changes = if self.doubtful {
-            // Whatever the store holds now, it must hold these records afterwards.
+            // The store's content is not certain, and must include these records afterwards.
             let mut wanted = self.records.clone();
             for (key, record) in &plan {
                 put(&mut wanted, key.clone(), record.clone());
@@ -545,7 +545,7 @@ impl Live {
     }
 }
 
-/// Says whether a subsystem's record has its namespaces in it, as it had in earlier versions.
+/// Returns whether a subsystem's record includes its namespaces, as in earlier versions.
 fn holds_namespaces(record: &Record) -> bool {
     let value = record.value.as_deref();
     value.is_some_and(|text| text.contains("[[namespace]]"))

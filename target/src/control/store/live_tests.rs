@@ -164,7 +164,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
-/// Starts with a file and what is stored. Nothing of either is passed over.
+/// Starts with a file and a store. Nothing of either is ignored.
 fn open(file: &Config, store: &Arc<dyn Store>) -> Live {
     let (live, warnings) = Live::open(file.clone(), Arc::clone(store)).unwrap();
     assert_eq!(warnings, [""; 0]);
@@ -367,7 +367,7 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
     next.network.links.retain(|link| link.name != "a");
     let _ = set(&mut live, &ObjectId::of::<LinkConfig>("a"), next);
     restart(&parse(&file).unwrap(), &live);
-    // Where the file's listener changes, it wins, and the link that it names is there again.
+    // If the file's listener changes, it wins, and the link that it names is there again.
     let (after, warnings) =
         Live::open(parse(&format!("{file}class = \"high\"\n")).unwrap(), store).unwrap();
     assert_eq!(after.current().listeners[0].link.as_deref(), Some("a"));

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::control::objects::Kind;
 
-/// The name of an object. Identifiers begin with an NQN, which is unique in the world; those of
-/// listeners, quality of service, the network, and states and identities of namespaces begin with the
-/// machine's UUID. So several targets can share one store.
+/// The name of an object. Identifiers begin with an NQN, which is unique in the world; for listeners, quality of
+/// service, the network, and states and identities of namespaces, with the machine's UUID. So several targets can
+/// share one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The kind of the object.
@@ -59,10 +59,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// Nothing was changed.
     fn apply(&self, changes: &[Change]) -> Result<u64, StoreError>;
-    /// Says whether changes survive a restart.
+    /// Returns whether changes survive a restart.
     fn durable(&self) -> bool;
-    /// Says whether the store, when it was opened, was one that identities are kept in: identities
-    /// that it lacks are new then. A daemon before format 4 derived all of them instead.
+    /// Returns whether the store already kept identities when it was opened: identities that it lacks are then new.
+    /// A daemon before format 4 derived all of them instead.
     fn has_identities(&self) -> bool;
 }
 

@@ -244,7 +244,7 @@ fn parent<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, St
     found.ok_or_else(|| "its subsystem no longer exists".into())
 }
 
-/// The text of a host of which nothing else is said.
+/// The text of a host without settings of its own.
 const ALLOWED: &str = "allowed";
 
 fn host_text(host: &AllowedHost) -> String {

@@ -91,8 +91,8 @@ impl SeenNamespaces {
         self.lost = true;
     }
 
-    /// Says whether a namespace without a state was certainly never served: states outlive the
-    /// process, and none is lost.
+    /// Returns whether a namespace without a state was certainly never served: states outlive the process, and none
+    /// is lost.
     #[must_use]
     pub fn complete(&self) -> bool {
         self.store.durable() && !self.lost
@@ -130,13 +130,13 @@ impl SeenNamespaces {
         forgotten
     }
 
-    /// Says whether something is not stored.
+    /// Returns whether something is not stored.
     #[must_use]
     pub fn has_unstored(&self) -> bool {
         !self.states().unstored.is_empty()
     }
 
-    /// Stores what is new, all in one write.
+    /// Stores all unstored states in one write.
     ///
     /// # Errors
     /// The store cannot be written; the next call tries again.

@@ -1,7 +1,7 @@
 //! The tables of the database: objects and the store's own values, each with a checksum of its own.
 //!
-//! The database has checksums of its pages; those of the objects also cover damage before a page
-//! was written, or after it was read.
+//! The database has checksums of its pages; the objects' checksums also cover damage before a page was written, or
+//! after it was read.
 
 use std::io;
 
@@ -35,12 +35,11 @@ const MACHINE: &str = "machine";
 /// The name in [`META`] of the format that a daemon must know to read the file. Files that were
 /// written before there was such a value have none.
 const FORMAT_NAME: &str = "format";
-/// The format that this daemon writes, and the last one that it knows. It is raised with each change
-/// after which an earlier daemon would read something else than what is meant. Since 3 a host may be
-/// bound to addresses; since 4 identities are kept, which earlier daemons derive; since 5 `operations` and `payload` of
-/// sessions have other names; since 6 sessions have weights, limits by direction, bursts and profiles.
-/// Who raises it keeps a file of the present format (`formats_tests.rs`) and changes the number in
-/// docs/use/operating.md.
+/// The format that this daemon writes, and the last format that it knows. It is raised with each change that an
+/// earlier daemon would misread. Since 3 a host may be bound to addresses; since 4 identities are kept, which
+/// earlier daemons derive; since 5 `operations` and `payload` of sessions have other names; since 6 sessions have
+/// weights, limits by direction, bursts and profiles. Before raising it, keep a file of the present format
+/// (`formats_tests.rs`), and change the number in docs/use/operating.md.
 pub(super) const FORMAT: u64 = 6;
 /// The name in [`META`] of the mark that identities are kept in the file.
 const IDENTITIES: &str = "identities";
@@ -137,7 +136,7 @@ fn meta(read: &ReadTransaction, name: &str) -> Result<Option<u128>, RedbError> {
     }
 }
 
-/// Reads the whole database into `content`. Where this fails, `content` has what was read before.
+/// Reads the whole database into `content`. On failure, `content` holds the part that was read before.
 pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), RedbError> {
     let read = database.begin_read()?;
     note_unknown(&read, content)?;
@@ -174,8 +173,8 @@ pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), Red
     Ok(())
 }
 
-/// Notes the tables that this daemon does not know: those of a later format, and another program's.
-/// Without this, a file without the tables of today would be taken for an empty one.
+/// Notes the tables that this daemon does not know: a later format's, and another program's. Without this, a file
+/// without today's tables would be taken for an empty one.
 fn note_unknown(read: &ReadTransaction, content: &mut Content) -> Result<(), RedbError> {
     let mut names: Vec<String> = read.list_tables()?.map(|one| one.name().to_owned()).collect();
     names.extend(read.list_multimap_tables()?.map(|one| one.name().to_owned()));
@@ -204,8 +203,7 @@ pub(super) fn revision(database: &Database) -> Result<u64, RedbError> {
     Ok(narrow(meta(&database.begin_read()?, REVISION)?.unwrap_or_default()))
 }
 
-/// Makes the tables where they are missing: from those of the first version where these exist, else
-/// with the content of `found`.
+/// Makes missing tables: from the first version's tables if these exist, else with the content of `found`.
 pub(super) fn prepare(database: &Database, found: Option<&Content>) -> Result<(), RedbError> {
     if meta(&database.begin_read()?, MACHINE)?.is_some() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What could not be stored, for the operator.
+//! Failures to store data, for the operator.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -12,8 +12,7 @@ use crate::sys::words::coarse_time;
 pub(crate) struct Unstored(Mutex<Option<(Instant, String)>>);
 
 impl Unstored {
-    /// Notes the result of a write. Returns whether this is the first one that failed, or succeeded after one that
-    /// failed.
+    /// Notes the result of a write. Returns whether it is the first failure, or the first success after a failure.
     pub(crate) fn note(&self, result: &Result<(), StoreError>) -> bool {
         let mut failed = lock(&self.0);
         let had_failed = failed.is_some();
@@ -24,7 +23,7 @@ impl Unstored {
         had_failed != failed.is_some()
     }
 
-    /// Says that `what` (in the plural) is not stored; `None` where it is.
+    /// Describes that `what` (in the plural) is not stored; `None` if it is.
     pub(crate) fn problem(&self, what: &str) -> Option<String> {
         let failed = lock(&self.0);
         let (since, why) = failed.as_ref()?;
