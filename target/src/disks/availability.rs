@@ -67,7 +67,7 @@ struct Errors {
 pub(crate) enum Note {
     /// A device answered with errors: their number since the last such note, and the last error.
     Errors(u64, String),
-    /// The file or device is no longer what it was when it was opened.
+    /// The file or device has changed since it was opened.
     Damaged(String),
     /// No error has come for long, or the damage has gone.
     Sound,
@@ -131,7 +131,7 @@ impl Watch {
         }
     }
 
-    /// Says whether a try of the device is due.
+    /// Returns whether a try of the device is due.
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         self.closed.as_ref().is_some_and(|closed| closed.next <= now)
     }

@@ -29,7 +29,7 @@ pub(crate) struct Opened {
     pub(crate) backend: Arc<dyn Backend>,
     /// The UUID of its data.
     pub(crate) uuid: Uuid,
-    /// What tells its data from that of other files and devices.
+    /// A text that distinguishes its data from other files and devices.
     pub(crate) origin: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl Backings {
         }
         let uuid = match (same, &description.path) {
             (Some(uuid), _) => uuid,
-            // Without a state file, what the data itself tells is the same after a restart.
+            // Without a state file, the origin of the data is the same after a restart.
             (None, Some(path)) if !self.identities.durable() => {
                 let origin = origin.clone().unwrap_or_else(|| path.display().to_string());
                 uuid_of_data(nqn, nsid, &origin)
@@ -133,7 +133,7 @@ impl Backings {
         Ok(Opened { backend, uuid, origin })
     }
 
-    /// Notes what was seen of a namespace that was removed and is there again, though it cannot be opened.
+    /// Notes the recorded state of a namespace that was removed and is there again, though it cannot be opened.
     /// [`Backings::keep`] stores it.
     pub(crate) fn note_again(&self, nqn: &str, nsid: u32, uuid: Uuid) {
         let seen = self.identities.seen(nqn, nsid, uuid);
@@ -146,8 +146,8 @@ impl Backings {
         self.identities.uuid(nqn, nsid, &data(namespace))
     }
 
-    /// Returns the UUID that a namespace has, or will have, whatever its file or device is; `None`
-    /// where this depends on the file or device.
+    /// Returns the UUID that a namespace has or will have, if it does not depend on the file or device; else
+    /// `None`.
     ///
     /// # Errors
     /// The kernel has no random UUID.
@@ -193,9 +193,8 @@ impl Backings {
         &self.identities
     }
 
-    /// Opens a region. Of what is seen there [`Backings::note_regions`] keeps the size, so that a file that
-    /// has gone since is not made again, empty, in its place. Clients may put into a region what they like,
-    /// so nothing else is known of it.
+    /// Opens a region. [`Backings::note_regions`] keeps its size, so that a file that has vanished since is not
+    /// created again, empty, in its place. The content belongs to clients, so nothing else is recorded.
     ///
     /// # Errors
     /// The region cannot be opened, or is not the file or device that it was.
@@ -239,24 +238,25 @@ impl Backings {
         self.store()
     }
 
-    /// Stores the same. What cannot be stored is logged, and stored later.
+    /// Stores the same. A failure is logged, and retried later.
     pub(crate) fn keep_or_warn(&self) {
         // `store` has logged an error.
         let _ = self.keep();
     }
 
-    /// Says whether something is not stored.
+    /// Returns whether something is not stored.
     pub(crate) fn has_unstored(&self) -> bool {
         self.identities.has_unstored() || self.seen.has_unstored()
     }
 
-    /// Stores what is noted and not stored yet. What cannot be stored is logged, and stored later.
+    /// Stores noted data that is not stored yet. A failure is logged, and retried later.
     pub(crate) fn store_or_warn(&self) {
         // `store` has logged an error.
         let _ = self.store();
     }
 
-    /// Describes what is not stored, since when and why, for the operator; `None` where all is stored.
+    /// Describes unstored data, with the time and the reason of the failure, for the operator; `None` if everything
+    /// is stored.
     pub(crate) fn problem(&self) -> Option<String> {
         self.unstored.problem(STORED)
     }
@@ -349,7 +349,7 @@ impl Backings {
     }
 }
 
-/// What this module stores, in words.
+/// The data that this module stores, in words.
 const STORED: &str = "identities of namespaces and states of files and devices";
 
 /// Describes the file or device of a namespace, as the configuration names it.

@@ -1,9 +1,8 @@
-//! Memory that several threads read and write, in which each logical block is atomic. All accesses
-//! to the bytes of such memory are in this module, under its locks.
+//! Memory that several threads read and write, in which each logical block is atomic. All accesses to the bytes of
+//! such memory are in this module, under its locks.
 //!
-//! An answer may also be sent from the memory itself: its groups of blocks are then held. What is
-//! written to a held group goes to a copy of it, which later reads find, and which takes the group's
-//! place when nobody holds that any more.
+//! An answer may also be sent from the memory itself: its groups of blocks are then held. Writes to a held group go
+//! to a copy of it, which later reads find, and which replaces the group when nobody holds it any more.
 
 use std::ops::Range;
 use std::ptr::{NonNull, copy_nonoverlapping, write_bytes};
@@ -36,7 +35,7 @@ struct HeldGroup {
     newer: Option<Box<[u8]>>,
 }
 
-/// The held groups among those that one lock covers.
+/// The held groups that one lock covers.
 #[derive(Debug, Default)]
 struct HeldGroups(Vec<HeldGroup>);
 
@@ -146,7 +145,7 @@ impl BlockMemory {
             let mut locked: Vec<_> = (at / GROUP..end.div_ceil(GROUP))
                 .filter_map(|group| Some((group * GROUP, self.locks.group(group * GROUP)?)))
                 .collect();
-            // What lies before `done` is zeroes; what lies between that and a held group is not held.
+            // Bytes before `done` are zeroes; bytes between `done` and a held group are not held.
             let mut done = at;
             for (group, groups) in &mut locked {
                 let Some(held) = groups.find(self.group_address(*group)) else { continue };
@@ -177,7 +176,7 @@ impl BlockMemory {
                 part.length = bytes.end;
             }
         });
-        // What is held of it so far is let go where the rest cannot be.
+        // If the rest cannot be held, dropping `part` releases its groups.
         (part.length == length).then_some(part)
     }
 
@@ -193,7 +192,7 @@ impl BlockMemory {
         true
     }
 
-    /// Lets go of the group in which a byte lies: what was written to it meanwhile takes its place.
+    /// Releases the group in which a byte lies. After the last holder, writes made meanwhile replace its content.
     fn let_go(&self, at: usize) {
         let Some(mut groups) = self.locks.group(at) else { return };
         let Some(place) = groups.place(self.group_address(at)) else {

@@ -32,7 +32,8 @@ pub struct OpenDevice {
 }
 
 impl OpenDevice {
-    /// Returns what is there until the device is closed, which may be long after its last user is gone.
+    /// Returns the device's presence, which lasts until the device is closed; that may be long after its last user
+    /// is gone.
     pub(crate) fn presence(&self) -> Weak<Presence> {
         Arc::downgrade(&self.presence)
     }
@@ -51,7 +52,7 @@ impl Drop for OpenDevice {
     }
 }
 
-/// What is there until a device is closed.
+/// Exists until a device is closed.
 #[derive(Debug)]
 pub(crate) struct Presence(BackendId);
 
@@ -195,8 +196,8 @@ impl Devices {
         (id(place, serial), device)
     }
 
-    /// Removes a device from the table. Its commands, and reactors that have not been told yet,
-    /// keep it open a little longer.
+    /// Removes a device from the table. Its commands, and reactors that have not seen the removal yet, keep it open
+    /// a little longer.
     pub fn remove(&self, id: BackendId) -> Option<Arc<OpenDevice>> {
         let mut table = lock(&self.table);
         table.find(id)?;
@@ -218,7 +219,7 @@ impl Devices {
         all.extract_if(.., |closing| Arc::strong_count(&closing.backend) == 1).collect()
     }
 
-    /// Says whether backends are to be closed.
+    /// Returns whether backends wait to be closed.
     pub(crate) fn has_unused(&self) -> bool {
         !lock(&self.unused.all).is_empty()
     }

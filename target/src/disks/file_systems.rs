@@ -1,5 +1,4 @@
-//! The file systems that files of namespaces and regions are on: what the files may still take of them, and
-//! what is free there.
+//! The file systems of namespaces' and regions' files: the space that the files may still take, and the free space.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -70,7 +69,7 @@ fn free_at(path: &Path, device: u64) -> Option<Free> {
     Some(Free { mount, bytes })
 }
 
-/// Adds up what the files on each file system may still take, and compares it with what is free.
+/// Adds up the space that files may still take on each file system, and compares it with the free space.
 pub(crate) fn sum(files: impl IntoIterator<Item = SparseFile>) -> Vec<FileSystem> {
     sum_with(files, free_at)
 }
@@ -98,7 +97,7 @@ fn sum_with(
     looked
 }
 
-/// Says that a file system is overcommitted; `None` where it is not.
+/// Returns a warning if a file system is overcommitted.
 pub(crate) fn warning(of: &FileSystem) -> Option<String> {
     let FileSystem { mount, files, may_take, free, overcommit } = of;
     let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
@@ -121,8 +120,9 @@ pub(crate) fn at_start(config: &Config) -> Vec<String> {
     sum(files.chain(regions)).iter().filter_map(warning).collect()
 }
 
-/// Returns the warnings that a look at file systems gives after the one `before`: about those that have
-/// become overcommitted, and after a change by an operator about those of which more may be taken.
+/// Returns the warnings after a look at file systems; `before` is the previous look. They are about file systems
+/// that have become overcommitted, and after a change by an operator also about overcommitted ones on which files
+/// may take more.
 pub(crate) fn news(before: &[FileSystem], now: &[FileSystem], is_change: bool) -> Vec<String> {
     let is_news = |now: &&FileSystem| match before.iter().find(|known| known.mount == now.mount) {
         Some(known) if known.overcommit > 0 => is_change && now.may_take > known.may_take,

@@ -1,5 +1,4 @@
-//! What namespaces keep their blocks on: backends, the files and devices behind them, and their
-//! availability.
+//! The storage of namespaces: backends, the files and devices behind them, and their availability.
 
 pub(crate) mod availability;
 pub mod backend;

@@ -1,8 +1,8 @@
-//! Messages about devices that come and go: those of udev, sent when a device has its name and its
-//! permissions, and those of the kernel, for machines and containers without udev.
+//! Messages about devices that come and go: udev's messages, sent when a device has its name and its permissions,
+//! and the kernel's, for machines and containers without udev.
 //!
-//! A message only wakes its receiver, which looks at the devices itself. So the sender does not
-//! matter, and only the message's subsystem is used.
+//! A message only wakes its receiver, which looks at the devices itself. So the sender does not matter, and only
+//! the message's subsystem is used.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -62,8 +62,8 @@ impl AsFd for Uevents {
     }
 }
 
-/// Says whether a message is about a device that a namespace may have. A message has `KEY=VALUE`
-/// strings with a NUL after each, behind a header of the kernel or of udev.
+/// Returns whether a message is about a device that a namespace may have. A message has `KEY=VALUE` strings with a
+/// NUL after each, behind a header of the kernel or of udev.
 fn is_of_a_device(message: &[u8]) -> bool {
     message.split(|byte| *byte == 0).any(|part| SUBSYSTEMS.contains(&part))
 }

@@ -31,7 +31,7 @@ pub(super) fn steps(blocks: u64, again: Range<u64>) -> impl Strategy<Value = Vec
     proptest::collection::vec(step, 1..40)
 }
 
-/// What the device is to hold.
+/// The expected content of the device.
 pub(super) struct BlockArray(Vec<u8>);
 
 impl BlockArray {

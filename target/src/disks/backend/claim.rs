@@ -1,12 +1,11 @@
-//! Claims on files and devices: a namespace's file or device is held, so that nobody else writes to
-//! it while the namespace is served.
+//! Claims on files and devices: a namespace's file or device is held, so that nobody else writes to it while the
+//! namespace is served.
 //!
-//! A file is locked as a whole by an open file description lock (`fcntl(2)`): for writing by a
-//! namespace that writes, for reading by one that only reads. A block device is opened exclusively,
-//! which fails while it, the disk that it is on or a partition on it is mounted, is swap, is part
-//! of a RAID or of a volume group, or is held so by another program. A claim does not depend on the
-//! path: a file is known by its device and inode number, a block device by its device number. The
-//! file below a loop device is claimed with the loop device.
+//! A file is locked as a whole by an open file description lock (`fcntl(2)`): for writing by a namespace that
+//! writes, for reading by a read-only one. A block device is opened exclusively, which fails while it, the disk
+//! that it is on or a partition on it is mounted, is swap, is part of a RAID or of a volume group, or is held so by
+//! another program. A claim does not depend on the path: a file is known by its device and inode number, a block
+//! device by its device number. The file below a loop device is claimed with the loop device.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -26,7 +25,7 @@ use crate::sys::sync;
 /// A claim on a file or device. The claim ends when its last owner drops it.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// The identities of all that is held, such as a loop device's and that of the file below it.
+    /// The identities of everything that is held, such as a loop device and the file below it.
     identities: Vec<Identity>,
     writes: bool,
     /// The namespace that has the claim.
@@ -110,8 +109,8 @@ impl Claims {
         }
     }
 
-    /// Notes that a namespace would create a file. A second namespace that would create the same
-    /// file, by whatever path, is refused.
+    /// Notes that a namespace would create a file. A second namespace that would create the same file, by any path,
+    /// is refused.
     ///
     /// # Errors
     /// Another namespace would create the file, or it is one of the daemon's own.
@@ -270,7 +269,7 @@ impl BeingMade<'_> {
         Ok(shared)
     }
 
-    /// Adds the claim to those of this daemon, and forgets those that have ended.
+    /// Adds the claim to this daemon's claims, and forgets ended ones.
     fn keep(self, claimant: Claimant<'_>, descriptors: Vec<File>) -> Arc<Claim> {
         let claim = Arc::new(Claim {
             identities: self.identities.clone(),
@@ -382,7 +381,7 @@ mod tests {
         let claims = Claims::default();
         let open = || OpenOptions::new().read(true).write(true).open(file.path()).unwrap();
         let first = open();
-        // What a child process has between fork and exec.
+        // The copy of the descriptor in a child process between fork and exec.
         let _copy = first.try_clone().unwrap();
         let claim = claims.file(claimant, &first).unwrap();
         assert!(Claims::default().file(claimant, &open()).is_err(), "the claim holds");

@@ -46,7 +46,7 @@ pub struct Description {
     pub preferred: Option<PreferredSizes>,
     /// The blocks in use of a backend that takes space as it is written; `None` of others.
     pub used: Option<UsedBlocks>,
-    /// What the operator should know of how the file or device is used, in words.
+    /// A notice to the operator about the use of the file or device.
     pub notice: Option<String>,
     /// Identify Namespace data of the real device behind passthrough.
     pub identify: Option<Box<[u8; 4096]>>,

@@ -104,7 +104,7 @@ impl DirectIo {
     }
 }
 
-/// Says whether the medium cannot read a block. Hosts may never read that block.
+/// Returns whether the medium cannot read a block. Hosts may never read that block.
 fn is_bad_block(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENODATA | libc::EILSEQ))
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::sys::access;
 
-/// A backend that cannot be opened or resized, with the reason and what would be right.
+/// A backend that cannot be opened or resized, with the reason and the remedy.
 #[derive(Clone, Debug, Error)]
 #[error("{what}: {why}")]
 pub struct BackendError {
@@ -28,7 +28,7 @@ pub enum Cause {
     InUse,
     /// The device holds a file system or the like, and was never seen: `force` takes it.
     HoldsData,
-    /// The file or device has become smaller, or the device is another than the one that was seen.
+    /// The file or device has become smaller, or another device is in its place.
     Changed,
     /// The file or device cannot be served, or the operating system refuses.
     Unusable,

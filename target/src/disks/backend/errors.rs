@@ -91,16 +91,15 @@ impl fmt::Display for DeviceError {
     }
 }
 
-/// Says whether a status is about the way to the device (status code type 3): the kernel gives it to commands for a
-/// controller that is not live, and an array to those that come by a path that is not accessible.
+/// Returns whether a status is about the path to the device (status code type 3): the kernel returns it for
+/// commands to a controller that is not live, and an array for commands on an inaccessible path.
 #[must_use]
 pub(super) fn concerns_path(status: Status) -> bool {
     status.bits() >> 8 & 0x7 == 3
 }
 
-/// Says whether the device, and not the host's command, is the reason for a status: internal
-/// errors, capacity, media and data integrity (except a Compare that found a difference), and the
-/// vendor's own statuses.
+/// Returns whether the device, and not the host's command, is the reason for a status: internal errors, capacity,
+/// media and data integrity (except a Compare that found a difference), and the vendor's own statuses.
 #[must_use]
 pub(super) fn blames_device(status: Status) -> bool {
     let of = |other: Status| status.bits() & 0x7ff == other.bits() & 0x7ff;

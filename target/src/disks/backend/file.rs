@@ -56,7 +56,8 @@ pub(super) struct FileDisk {
     cached: bool,
     /// Whether the namespace only reads.
     read_only: bool,
-    /// What the kernel last said of the device, and when: with many errors it is not asked for each.
+    /// The device's presence as the kernel last reported it, and when: after many errors the kernel is not asked
+    /// for each.
     presence: Mutex<Option<(Instant, Presence)>>,
 }
 
@@ -157,15 +158,15 @@ impl FileDisk {
         }
         let path = self.description.path.as_deref().unwrap_or(Path::new("?"));
         source::sync_length(path, &self.source.file).inspect_err(|_| {
-            // The error may be that of an earlier write-back, which the kernel reports once.
+            // The error may be an earlier write-back's, which the kernel reports once.
             if self.cached {
                 self.health.lose_cached();
             }
         })
     }
 
-    /// Plans Write Zeroes. Where the host allows it, a hole is punched. Zeroes are written where no
-    /// better way is left, or where they must be on media (fallocate knows no FUA).
+    /// Plans Write Zeroes. Punches a hole if the host allows it. Writes zeroes if no better way is left, or if they
+    /// must be on media (fallocate knows no FUA).
     fn plan_zeroes(
         &self,
         range: LbaRange,
@@ -203,8 +204,8 @@ impl FileDisk {
         }
     }
 
-    /// Returns what the kernel knows of the device. Commands to a device that was removed fail with any error (reads end
-    /// at once, writes find no space).
+    /// Returns the kernel's view of the device's presence. Commands to a device that was removed fail with any
+    /// error (reads end at once, writes find no space).
     #[cold]
     fn presence(&self) -> Presence {
         if !self.source.is_device {
@@ -225,20 +226,20 @@ impl FileDisk {
         }
     }
 
-    /// Says whether a command ends with an `fdatasync` of cached writes. Its error may be that of an earlier write-back,
-    /// which the kernel reports once: a second `fdatasync` could succeed although writes are lost.
+    /// Returns whether a command ends with an `fdatasync` of cached writes. Its error may be an earlier
+    /// write-back's, which the kernel reports once: a second `fdatasync` could succeed although writes are lost.
     fn reports_write_back(&self, command: &IoCommand) -> bool {
         self.cached && synchronizes(command)
     }
 
-    /// Says whether a command may succeed if it is submitted again a little later. EBUSY and ENOMEM may be the errors of
-    /// an earlier write-back; EAGAIN and EINTR are not.
+    /// Returns whether a command may succeed if it is submitted again a little later. EBUSY and ENOMEM may be the
+    /// errors of an earlier write-back; EAGAIN and EINTR are not.
     fn is_transient(&self, command: &IoCommand, errno: i32) -> bool {
         let is_of_write_back = matches!(errno, libc::EBUSY | libc::ENOMEM);
         is_transient(errno) && !(is_of_write_back && self.reports_write_back(command))
     }
 
-    /// Says what a negative result means for the host.
+    /// Returns the outcome of a negative result.
     #[cold]
     fn failure(&self, job: &Job<'_>, unit: &Unit, errno: i32, status: Status) -> Outcome {
         let loses = self.reports_write_back(job.command);
@@ -295,8 +296,8 @@ impl FileDisk {
         self.health.note(DeviceError::new(job.command, lba, answer));
     }
 
-    /// Says what a read or write that moved nothing means: the end of a file that has become
-    /// shorter than its namespace, or a device that is gone.
+    /// Returns the outcome of a read or write that moved nothing: the file has become shorter than its namespace,
+    /// or the device is gone.
     #[cold]
     fn ended_early(&self, job: &Job<'_>, unit: &Unit) -> Outcome {
         if self.presence() == Presence::Gone {
@@ -306,8 +307,7 @@ impl FileDisk {
         Outcome::Done(0, Status::INTERNAL_ERROR)
     }
 
-    /// Says what the result of fallocate means. Where a file system refuses a way, the next one is
-    /// tried.
+    /// Returns the outcome of fallocate. If a file system refuses a way, the next one is tried.
     fn finish_fallocate(&self, job: &Job<'_>, unit: &Unit, errno: i32) -> Outcome {
         let refused = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS);
         match job.command {
@@ -360,7 +360,7 @@ fn choose_block_size(native: Option<u32>, configured: Option<u32>) -> Result<u32
     }
 }
 
-/// Says whether blocks of an open file or device can be given back, so that they read as zeroes.
+/// Returns whether blocks of an open file or device can be deallocated, so that they read as zeroes.
 fn can_punch(source: &Source, read_only: bool) -> bool {
     if read_only {
         return false;
@@ -377,7 +377,7 @@ fn can_punch(source: &Source, read_only: bool) -> bool {
 
 /// Returns the number of blocks of a format for which a file takes space.
 fn used_blocks(file: &File, format: BlockFormat) -> u64 {
-    // `st_blocks` counts 512 bytes, whatever the file system's blocks are.
+    // `st_blocks` counts units of 512 bytes on any file system.
     let bytes = file.metadata().map_or(0, |found| found.blocks().saturating_mul(512));
     bytes.div_ceil(u64::from(format.data_bytes()))
 }
@@ -542,7 +542,7 @@ impl Queued for FileDisk {
         match job.command {
             IoCommand::Flush if result >= 0 => self.health.cached().end_sync(unit.offset),
             command if self.cached && modifies(command) && !synchronizes(command) => {
-                // One that failed may have written something.
+                // A failed write may have written something.
                 self.health.cached().note_write();
             }
             _ => {}

@@ -167,7 +167,7 @@ fn a_sparse_file_says_how_many_blocks_it_takes() {
     assert_eq!(disk.source.file.metadata().unwrap().len(), MIB);
 }
 
-/// The kernel reports once that it could not write what was cached, whoever asks, and drops it.
+/// The kernel reports only once, to any caller, that it could not write cached data, and drops the data.
 #[test]
 fn a_flush_that_failed_fails_for_all_hosts_where_writes_are_cached() {
     let write = |fua| IoCommand::Write { range: RANGE, fua };

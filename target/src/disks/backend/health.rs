@@ -20,10 +20,10 @@ pub struct Health {
     errors: AtomicU64,
     last: Mutex<Option<DeviceError>>,
     wake_up: OnceLock<Arc<WakeUp>>,
-    /// Whether writes that were acknowledged are lost: those that were cached when a synchronization failed.
+    /// Whether acknowledged writes are lost: they were cached when a synchronization failed.
     lost: AtomicBool,
     cached: Arc<CachedWrites>,
-    /// Whether errors were seen that may be those of the whole file system, at which the keeper has not looked yet.
+    /// Whether errors were seen that may concern the whole file system, at which the keeper has not looked yet.
     suspect: AtomicBool,
 }
 
@@ -41,11 +41,12 @@ pub struct CachedWrites {
     untold: Mutex<Untold>,
 }
 
-/// The hosts that have to be told that writes are lost which were cached when the namespace's earlier device went away.
+/// The hosts that must still get an error for lost writes, which were cached when the namespace's earlier device
+/// went away.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Untold {
     hosts: HashSet<HostId>,
-    /// Whether the next host is told, whichever it is: it is not known who wrote.
+    /// Whether the next host, any host, gets the error: the writers are not known.
     next: bool,
 }
 
@@ -59,7 +60,7 @@ impl Untold {
         self.hosts.is_empty() && !self.next
     }
 
-    /// Returns whether a host has to be told, and notes that it is.
+    /// Returns whether a host must get the error, and notes that it does.
     fn take(&mut self, host: HostId) -> bool {
         self.hosts.remove(&host) || std::mem::take(&mut self.next)
     }
@@ -84,14 +85,14 @@ impl CachedWrites {
         self.covered.fetch_max(number, Ordering::AcqRel);
     }
 
-    /// Says whether a write is not on the medium, as far as is known.
+    /// Returns whether a write is not on the medium, as far as is known.
     #[must_use]
     pub fn are_pending(&self) -> bool {
         self.written.load(Ordering::Acquire) > self.covered.load(Ordering::Acquire)
     }
 
-    /// Returns the hosts that have to be told of a loss once the device is gone for good. `users` are those that used it
-    /// when it went away.
+    /// Returns the hosts that must get an error for lost writes once the device is gone for good. `users` are the
+    /// hosts that used it when it went away.
     pub(crate) fn untold(&self, users: HashSet<HostId>) -> Untold {
         let mut untold = lock(&self.untold).clone();
         if self.are_pending() {
@@ -106,7 +107,7 @@ impl CachedWrites {
         self.has_untold.store(!all.is_empty(), Ordering::Release);
     }
 
-    /// Returns whether a host has to be told of a loss, and notes that it is.
+    /// Returns whether a host must get an error for lost writes, and notes that it does.
     fn take_untold(&self, host: HostId) -> bool {
         if !self.has_untold.load(Ordering::Acquire) {
             return false;
@@ -193,18 +194,18 @@ impl Health {
         if lost { Err(Status::WRITE_FAULT.dnr()) } else { Ok(()) }
     }
 
-    /// Has the keeper look at the file or device soon: an error may be that of the whole file system.
+    /// Makes the keeper look at the file or device soon: an error may concern the whole file system.
     pub(super) fn suspect(&self) {
         self.suspect.store(true, Ordering::Release);
         self.wake_keeper();
     }
 
-    /// Says whether the keeper was asked to look.
+    /// Returns whether the keeper was asked to look.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Acquire)
     }
 
-    /// Says whether the keeper was asked to look since the last call.
+    /// Returns whether the keeper was asked to look since the last call.
     pub(super) fn take_suspect(&self) -> bool {
         self.suspect.load(Ordering::Acquire) && self.suspect.swap(false, Ordering::AcqRel)
     }
@@ -252,7 +253,7 @@ mod tests {
         // The first one ends late.
         cached.end_sync(first);
         assert!(!cached.are_pending());
-        // One that fails does not end.
+        // A failing synchronization does not end.
         cached.note_write();
         cached.begin_sync();
         assert!(cached.are_pending());
@@ -269,7 +270,7 @@ mod tests {
         health.lose_cached_before(earlier.untold([a, b].into()));
         assert_eq!(health.check_cached(c), Ok(()), "it came later");
         assert_eq!([health.check_cached(a), health.check_cached(a)], [lost, Ok(())]);
-        // This device goes away too, after what was written to it was synchronized.
+        // This device goes away too, after its writes were synchronized.
         let again = Health::default();
         again.lose_cached_before(health.cached().untold([a].into()));
         assert_eq!(again.check_cached(a), Ok(()));

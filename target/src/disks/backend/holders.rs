@@ -39,7 +39,7 @@ pub(super) fn of_block(device: u64) -> String {
     format!("{}; or give another device", found.join("; "))
 }
 
-/// Says how the kernel uses a regular file without a lock on it: below a loop device, or as swap.
+/// Describes how the kernel uses a regular file without a lock on it: below a loop device, or as swap.
 pub(super) fn kernel_user_of_file(file: Identity) -> Option<String> {
     if let Some(device) = sysfs::loop_on(file) {
         return Some(format!("the loop device {} lies on it", device.display()));
@@ -88,7 +88,7 @@ fn is_swap(identity: Identity) -> bool {
     is_listed(&std::fs::read_to_string("/proc/swaps").unwrap_or_default(), identity)
 }
 
-/// Says whether a table like `/proc/swaps` lists a file or device.
+/// Returns whether a table like `/proc/swaps` lists a file or device.
 fn is_listed(table: &str, identity: Identity) -> bool {
     let mut files = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     files.any(|path| Identity::at(&unescaped(path)) == Some(identity))

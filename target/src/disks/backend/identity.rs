@@ -1,10 +1,10 @@
-//! The identity of a file or device, whatever its path.
+//! The identity of a file or device, independent of its path.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// The identity of a file or device, whatever its path.
+/// The identity of a file or device, independent of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     /// A regular file: the device number of its file system, its inode number.
@@ -16,8 +16,7 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    /// Reads the identity from metadata; `None` of anything that is neither a regular file nor a
-    /// device.
+    /// Reads the identity from metadata; `None` for anything but a regular file or a device.
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         let kind = metadata.file_type();
         match () {

@@ -19,14 +19,14 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn health(&self) -> &Health;
     /// Returns how commands are carried out.
     fn style(&self) -> Style<'_>;
-    /// Looks whether the file or device is still the one that was opened. The keeper calls this
-    /// every few seconds; a reactor must not, since the look may block.
+    /// Checks whether the file or device is gone or has changed since it was opened. The keeper calls this every few
+    /// seconds; a reactor must not, since the check may block.
     fn look(&self) -> Option<Finding> {
         None
     }
 
-    /// Returns a text that tells the data from that of other files and devices, whatever their
-    /// paths; `None` where nothing does.
+    /// Returns a text that distinguishes the data from other files and devices, independent of their paths; `None`
+    /// if there is no such text.
     fn origin(&self) -> Option<String> {
         self.description().device.clone()
     }

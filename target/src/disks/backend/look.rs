@@ -58,7 +58,7 @@ fn mount_of(descriptor: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// Says whether a mount is in `/proc/self/mountinfo`.
+/// Returns whether a mount is in `/proc/self/mountinfo`.
 fn is_mounted(mounts: &str, mount: u64) -> bool {
     let mut numbers = mounts.lines().filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
     numbers.any(|number| number == mount)

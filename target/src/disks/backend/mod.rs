@@ -1,20 +1,18 @@
 //! The backends on which namespaces keep their blocks, behind one trait.
 //!
-//! A backend is opened once and shared by all reactors. An [`Immediate`] backend (memory, null)
-//! carries a command out on the reactor, at once; a [`Timed`] one (null with a service time) does
-//! too, and completes it later; a [`Queued`] one (file, block device, NVMe passthrough) splits a
-//! command into units for the reactor's ring. The reactor owns buffers and rings; a backend only
-//! says what to submit and what a result means.
+//! A backend is opened once and shared by all reactors. An [`Immediate`] backend (memory, null) carries a command
+//! out on the reactor, at once; a [`Timed`] one (null with a service time) does too, and completes it later; a
+//! [`Queued`] one (file, block device, NVMe passthrough) splits a command into units for the reactor's ring. The
+//! reactor owns buffers and rings; a backend only determines the submissions and interprets the results.
 //!
 //! - `interface`, `description`, `health`, `queued`, `error`: a backend as its users see it.
-//! - [`open`]: from the configuration to an open backend; [`probe`]: whether a backend could be
-//!   opened.
-//! - `file`, `nvme`, `memory`, `pmem`, `null`: the backends; `region`: memory that no namespace is on,
-//!   for clients of one-sided RDMA.
-//! - `source`, `claim`, `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or
-//!   device, its holders, its content, its earlier state and its faults.
-//! - `direct`, `preferred`, `file_size`: the sizes that direct I/O takes, that a file or device prefers,
-//!   and that a file may have.
+//! - [`open`]: from the configuration to an open backend; [`probe`]: whether a backend could be opened.
+//! - `file`, `nvme`, `memory`, `pmem`, `null`: the backends; `region`: memory that no namespace is on, for clients
+//!   of one-sided RDMA.
+//! - `source`, `claim`, `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or device, its holders,
+//!   its content, its earlier state and its faults.
+//! - `direct`, `preferred`, `file_size`: the sizes that direct I/O takes, that a file or device prefers, and that a
+//!   file may have.
 
 #[cfg(test)]
 mod block_array;

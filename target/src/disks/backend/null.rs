@@ -47,7 +47,7 @@ impl Model {
         fixed.saturating_add(moving)
     }
 
-    /// Says whether the next command fails. Of any hundred in a row, `errors` fail.
+    /// Returns whether the next command fails. Of any hundred in a row, `errors` fail.
     fn fails(&self) -> bool {
         let Some(percent) = self.of.errors else { return false };
         let before = self.tried.fetch_add(1, Ordering::Relaxed) % 100;

@@ -51,9 +51,9 @@ impl NvmeDisk {
     /// Opens a generic character device.
     ///
     /// # Errors
-    /// The device is missing, not permitted, no NVMe namespace, or in use; it has a format with
-    /// metadata or a block size other than 512 or 4096 bytes; it is not the one that was seen
-    /// before, or it holds data and was never seen.
+    /// The device is missing, not permitted, no NVMe namespace, or in use; it has a format with metadata or a block
+    /// size other than 512 or 4096 bytes; it differs from the device seen before, or it holds data and was never
+    /// seen.
     pub(super) fn open(
         path: &Path,
         read_only: bool,
@@ -221,8 +221,8 @@ fn names(namespace: &[u8; 4096], controller: &[u8; 4096]) -> Names {
     all.into_iter().filter_map(|(word, value)| Some((word, value?))).collect()
 }
 
-/// Returns the status of a completion with a positive result, for the host: the drive's CRDT values and error log are not
-/// those of the target's controllers.
+/// Returns the status of a completion with a positive result, for the host: the drive's CRDT values and error log
+/// do not apply to the target's controllers.
 fn relayed(result: i32) -> Status {
     u16::try_from(result).map_or(Status::INTERNAL_ERROR, |bits| Status::from_bits(bits).relayed())
 }
@@ -236,7 +236,7 @@ fn blocks(identify: Option<&[u8; 4096]>) -> u64 {
     identify.and_then(|data| data.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Says whether a device provisions thinly: NSFEAT (byte 24), bit 0.
+/// Returns whether a device provisions thinly: NSFEAT (byte 24), bit 0.
 fn is_thin(identify: &[u8; 4096]) -> bool {
     byte(identify, 24) & NSFEAT_THINP != 0
 }

@@ -17,7 +17,7 @@ use super::{Backend, BackendError, Opening};
 /// Opens the file or device that the configuration names, and claims it against other writers.
 ///
 /// # Errors
-/// The file or device cannot be served; the message says why and what would be right.
+/// The file or device cannot be served; the message has the reason and the remedy.
 pub fn open(
     backend: &sluice_config::Backend,
     read_only: bool,

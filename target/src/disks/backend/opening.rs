@@ -1,9 +1,9 @@
-//! What opening a backend depends on beside the configuration.
+//! The context for opening a backend, beside the configuration.
 
 use super::claim::Claims;
 use crate::control::store::Seen;
 
-/// What opening a backend depends on beside the configuration.
+/// The context for opening a backend, beside the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// The claims of this daemon's namespaces. A file or device that is still claimed cannot be
@@ -11,8 +11,8 @@ pub struct Opening<'a> {
     pub claims: &'a Claims,
     /// The namespace that the backend is for, in words.
     pub namespace: &'a str,
-    /// The state of the namespace's file or device when it was open last. No file is made, and no
-    /// other device is taken, in place of the one that was seen.
+    /// The state of the namespace's file or device when it was open last. If there is one, no file is created, and
+    /// no other device is accepted.
     pub seen: Option<&'a Seen>,
     /// The treatment of a device that was never seen and holds a file system or the like.
     pub signature: OnSignature,

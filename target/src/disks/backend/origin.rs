@@ -1,4 +1,4 @@
-//! What tells the data of a file or device from that of others after a restart.
+//! The origin of a file's or device's data, which distinguishes it from other data after a restart.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -7,10 +7,10 @@ use std::time::UNIX_EPOCH;
 use super::identity::Identity;
 use super::sysfs;
 
-/// Returns a text that tells a file or device from others, whatever its path, and stays the same
-/// after a restart; `None` where nothing does. A file has its inode number and the time at which it
-/// was made, since a file system gives the inode number of a deleted file to the next one. (The
-/// identifier of the file system is left out: some make it of a device number.)
+/// Returns a text that distinguishes a file or device from others, independent of its path, and stays the same
+/// after a restart; `None` if there is no such text. A file has its inode number and its creation time, since a
+/// file system reuses the inode number of a deleted file. (The identifier of the file system is left out: some
+/// derive it from a device number.)
 pub(super) fn origin(file: &File) -> Option<String> {
     let found = file.metadata().ok()?;
     match Identity::of(&found)? {

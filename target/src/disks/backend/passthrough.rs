@@ -50,7 +50,7 @@ impl Passthrough {
             command.cdw13 &= !self.withheld;
         }
         if matches!(parsed, IoCommand::Deallocate { .. }) {
-            // NR, CDW10 bits 7:0, is a 0's based number: one range, that of the part.
+            // NR, CDW10 bits 7:0, is a 0's based number: one range, the part's.
             command.cdw10 &= !0xff;
         } else if !matches!(parsed, IoCommand::Flush | IoCommand::DatasetManagement { .. }) {
             let [a, b, c, d, e, f, g, h] = self.format.blocks(unit.offset).to_le_bytes();

@@ -33,7 +33,7 @@ pub(super) struct PmemDisk {
     description: Description,
     health: Health,
     table: Btt<Region>,
-    /// Whether what is stored has yet to be synchronized.
+    /// Whether stored data must be synchronized to be durable.
     cached: bool,
     /// The claim that keeps others from the file or device.
     _held: pmem_open::Held,

@@ -22,7 +22,7 @@ use super::{BackendError, OnSignature, Opening};
 /// Settings of a namespace on persistent memory, as configured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PmemOptions {
-    /// The size in bytes that hosts get; `None` stands for all that the table has.
+    /// The size in bytes that hosts get; `None` stands for the table's whole size.
     pub(super) size: Option<u64>,
     /// The logical block size; `None` stands for the table's, and 4096 bytes where one is made.
     pub(super) block_size: Option<BlockSize>,
@@ -32,7 +32,7 @@ pub(super) struct PmemOptions {
     pub(super) read_only: bool,
 }
 
-/// What keeps others from the file or device.
+/// The claim that keeps others from the file or device.
 #[derive(Debug)]
 #[expect(dead_code, reason = "a claim holds until it is dropped")]
 pub(super) enum Held {
@@ -49,13 +49,12 @@ pub(super) struct Opened {
     pub(super) held: Held,
 }
 
-/// Opens a device of persistent memory or a regular file, and the table on it. A file that is missing
-/// is created where the options say so and it was never seen; a table is made where there is nothing
-/// but zeroes, or where the operator says so.
+/// Opens a device of persistent memory or a regular file, and the table on it. A missing file is created if the
+/// options allow it and it was never seen; a table is made if there are only zeroes, or if the operator forces it.
 ///
 /// # Errors
-/// The path cannot be opened or mapped, is in use, or is not what was seen before; it holds something
-/// else; its table is damaged, has another block size, or is smaller than the configured size.
+/// The path cannot be opened or mapped, is in use, or differs from the file or device seen before; it holds
+/// something else; its table is damaged, has another block size, or is smaller than the configured size.
 pub(super) fn open(
     path: &Path,
     options: PmemOptions,
@@ -97,12 +96,12 @@ pub(super) fn open(
     Ok(Opened { table, blocks, held })
 }
 
-/// Opens the file or device, and claims it. `made` says how a file is made or grows; `configured` is the
-/// size that a device should have.
+/// Opens the file or device, and claims it. `made` describes how a file is made or grows; `configured` is the size
+/// that a device should have.
 ///
 /// # Errors
-/// The path cannot be opened, is neither a regular file nor a device of persistent memory, is in use, or
-/// is not what was seen before.
+/// The path cannot be opened, is neither a regular file nor a device of persistent memory, is in use, or differs
+/// from the file or device seen before.
 pub(super) fn claimed(
     path: &Path,
     made: FileOptions,
@@ -264,7 +263,7 @@ fn first_byte(file: &File) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Says what opening a table found.
+/// Logs the findings of opening a table.
 fn report(path: &Path, found: pmem::btt::OpenReport) {
     let path = path.display();
     if found.restored > 0 {
@@ -285,7 +284,7 @@ fn report(path: &Path, found: pmem::btt::OpenReport) {
     }
 }
 
-/// Says what a region survives, where that is less than persistent memory does.
+/// Logs which failures a region survives, with a warning if they are fewer than for persistent memory.
 fn warn(path: &Path, region: &Region, options: PmemOptions) {
     let (path, kind) = (path.display(), region.kind());
     let flush = region.instruction().map(tracing::field::display);

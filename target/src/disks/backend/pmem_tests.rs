@@ -20,7 +20,7 @@ fn options() -> PmemOptions {
     PmemOptions { size: Some(MIB), block_size, create: true, read_only: false }
 }
 
-/// A folder, and how what is in it was seen.
+/// A folder, and the recorded state of its file.
 struct Place {
     folder: TempDir,
     claims: Claims,
@@ -140,7 +140,7 @@ fn the_kind_decides_about_the_cache_and_the_way_of_a_flush() {
         disk.plan(&job, &mut units).unwrap();
         assert_eq!(units.len(), usize::from(waits), "{command:?}");
     }
-    // Synchronized again, the file system would say nothing of what is lost.
+    // A second synchronization would not report the loss.
     let sqe = fabric::nvme::Sqe::default();
     let flush = Job { command: &IoCommand::Flush, sqe: &sqe, host: HostId(1), data: &[] };
     let fault = disk.finish(&flush, &Unit { offset: 0, length: 0, at: 0 }, -libc::EIO, 0);
@@ -172,7 +172,7 @@ fn what_is_no_table_is_not_written_over_unless_the_operator_says_so() {
         "{text}"
     );
     assert!(untouched());
-    // Where the state was lost, something without a table cannot be the hosts' either.
+    // If the state was lost, content without a table cannot be the hosts' either.
     place.signature = OnSignature::Warn;
     assert_eq!(place.refused(options()).cause, Cause::HoldsData);
     place.signature = OnSignature::Ignore;
@@ -180,7 +180,7 @@ fn what_is_no_table_is_not_written_over_unless_the_operator_says_so() {
     assert_eq!(read(&disk, 0, 2048), vec![0; 2048 * 512]);
     place.note(&disk);
     drop(disk);
-    // Hosts had a table here. Whatever is there now, nothing new is made.
+    // Hosts had a table here: none is made again, even in a file of zeroes.
     file.write_all_at(&vec![0; 32 << 20], 0).unwrap();
     let error = place.refused(options());
     assert_eq!(error.cause, Cause::Changed);

@@ -1,7 +1,7 @@
 //! The sizes of writes and deallocations that a file or device prefers.
 //!
-//! Hosts are told the physical block as a preferred size (NPWG), not as an atomic one (NAWUPF): the
-//! daemon cannot check whether a file system writes it atomically.
+//! Hosts see the physical block as a preferred size (NPWG), not as an atomic one (NAWUPF): the daemon cannot check
+//! whether a file system writes it atomically.
 
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,7 +11,7 @@ use nix::sys::statvfs::fstatvfs;
 
 use super::sysfs;
 
-/// What the kernel says of a file or device, in bytes; 0 where it says nothing.
+/// The kernel's limits for a file or device, in bytes; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     /// The smallest write that overwrites nothing by reading it first: the physical block, and a
@@ -25,7 +25,7 @@ pub(super) struct Limits {
     pub(super) offset: u64,
 }
 
-/// Reads what the kernel says of an open file or block device.
+/// Reads the kernel's limits for an open file or block device.
 pub(super) fn limits(file: &File) -> Limits {
     let Ok(found) = file.metadata() else { return Limits::default() };
     if found.file_type().is_block_device() {
@@ -49,8 +49,8 @@ pub(super) fn limits(file: &File) -> Limits {
     }
 }
 
-/// Returns what hosts are told, in blocks of `block_size` bytes; `None` where the preferred sizes are
-/// unknown, or no fields can say them: multiples of a block up to 65536 of them, from the first block on.
+/// Returns the preferred sizes for hosts, in blocks of `block_size` bytes; `None` if they are unknown, or the
+/// fields cannot express them, which hold multiples of a block up to 65536 of them, from the first block on.
 pub(super) fn sizes(limits: Limits, block_size: u32) -> Option<PreferredSizes> {
     let block = u64::from(block_size);
     let blocks = |bytes: u64| -> Option<u32> {
@@ -62,7 +62,7 @@ pub(super) fn sizes(limits: Limits, block_size: u32) -> Option<PreferredSizes> {
         return None;
     }
     let write = blocks(limits.write)?;
-    // Sizes that are no multiples of what is written best would contradict it.
+    // Sizes that are no multiples of the best write size would contradict it.
     let multiple = |blocks: &u32| blocks.is_multiple_of(write);
     let deallocate = blocks(limits.deallocate).filter(multiple).unwrap_or(write);
     let optimal = Some(limits.optimal).filter(|&bytes| bytes > 0).and_then(blocks);

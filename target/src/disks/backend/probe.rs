@@ -18,7 +18,7 @@ use super::{Backend, BackendError, Opening, direct, file as disk, file_size, pme
 /// so that a second namespace on it is noticed.
 #[derive(Debug)]
 pub struct Probed {
-    /// What the operator should know of how the file or device will be used, in words.
+    /// A notice to the operator about the future use of the file or device.
     pub notice: Option<String>,
     _held: Option<Held>,
 }
@@ -79,11 +79,11 @@ pub fn probe(
     Ok(Probed { notice, _held: held })
 }
 
-/// A claim, of a file or device that is there, and what the operator should know of it.
+/// A claim, if the file or device exists, and a notice to the operator.
 type Looked = (Option<Arc<Claim>>, Option<String>);
 
-/// Claims a file or device, and checks that it takes what is wanted; there is no claim of a file that
-/// opening would create.
+/// Claims a file or device, and checks that it fits the configuration; a file that opening would create is not
+/// claimed.
 fn file(
     claimant: Claimant<'_>,
     opening: &Opening<'_>,
@@ -125,11 +125,10 @@ fn file(
     Ok((Some(claim), notice))
 }
 
-/// Checks that a file or device takes the size and the blocks that are wanted. Returns what the operator
-/// should know.
+/// Checks that a file or device can have the wanted size and blocks. Returns a notice to the operator.
 ///
 /// # Errors
-/// It does not.
+/// It cannot.
 fn fits(
     path: &Path,
     file: &File,

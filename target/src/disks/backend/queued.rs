@@ -11,7 +11,7 @@ use sluice_core::device::Data;
 
 use super::Answer;
 
-/// Says whether a command ends with what was written being on the medium: an `fdatasync` where writes are cached.
+/// Returns whether a command ends with its data on the medium: with an `fdatasync` if writes are cached.
 pub(super) fn synchronizes(command: &IoCommand) -> bool {
     matches!(
         command,
@@ -21,7 +21,7 @@ pub(super) fn synchronizes(command: &IoCommand) -> bool {
     )
 }
 
-/// Says whether a command changes what blocks hold.
+/// Returns whether a command changes the content of blocks.
 pub(super) fn modifies(command: &IoCommand) -> bool {
     matches!(
         command,
@@ -32,8 +32,8 @@ pub(super) fn modifies(command: &IoCommand) -> bool {
     )
 }
 
-/// Says whether an error of the kernel tells of a moment in which it had no resources (among them ENOMEM), and nothing
-/// about the device: the same command may succeed a little later.
+/// Returns whether an error of the kernel means that it lacked resources for a moment (ENOMEM among others), and
+/// not that the device failed: the same command may succeed a little later.
 pub(super) fn is_transient(errno: i32) -> bool {
     matches!(errno, libc::EAGAIN | libc::EINTR | libc::EBUSY | libc::ENOMEM)
 }
@@ -137,13 +137,12 @@ pub trait Queued: fmt::Debug {
     /// Returns the ring entry of a unit with its memory.
     fn entry(&self, job: &Job<'_>, unit: &Unit, memory: Place) -> squeue::Entry128;
 
-    /// Says whether EINVAL may mean that the command was malformed. If not, the device had no path.
+    /// Returns whether EINVAL may mean that the command was malformed. If not, the device had no path.
     fn may_refuse(&self) -> bool {
         true
     }
 
-    /// Says what a completion means: `result` as in the ring's completion, `extra` its first extra
-    /// quadword.
+    /// Returns the outcome of a completion: `result` as in the ring's completion, `extra` its first extra quadword.
     fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, extra: u64) -> Outcome;
 }
 

@@ -22,7 +22,7 @@ pub struct OpenRegion {
     pub memory: Arc<Region>,
     /// The number of bytes that clients get, from the first one on.
     pub bytes: u64,
-    /// What the region is, in words.
+    /// The kind of region, in words.
     pub kind: &'static str,
     /// The worst event that the data survives.
     pub survives: Survives,
@@ -62,8 +62,8 @@ impl OpenRegion {
         Ok(Self { memory: Arc::new(memory), bytes, kind, survives, _held: held })
     }
 
-    /// Returns the region with another size. One that becomes larger is mapped again, at another place;
-    /// the file of one that becomes smaller stays as it is.
+    /// Returns the region with another size. A growing region is mapped again, at another address; the file of a
+    /// shrinking region stays as it is.
     ///
     /// # Errors
     /// The file cannot grow, or the device is smaller.

@@ -26,11 +26,11 @@ pub(super) struct Present<'a> {
     pub(super) names: &'a [(&'static str, String)],
 }
 
-/// Refuses a file or device that has become smaller, and a device that is not the one that was
-/// seen. `configured` is the size in bytes that the configuration gives.
+/// Refuses a file or device that has become smaller, and a device that differs from the device seen before.
+/// `configured` is the configured size in bytes.
 ///
 /// # Errors
-/// The file or device is not the one that was seen.
+/// The file or device has become smaller, or another one is in its place.
 pub(super) fn compare(
     seen: Option<&Seen>,
     now: &Present<'_>,
@@ -96,7 +96,7 @@ pub(super) fn missing(path: &Path, seen: Option<&Seen>, size: Option<u64>) -> Ba
     BackendError::missing(path.display(), why)
 }
 
-/// Returns the one of a device's names that the state file keeps.
+/// Returns the device name that the state file keeps.
 pub(super) fn kept(names: &[(&'static str, String)]) -> Option<String> {
     names.first().map(|(word, value)| format!("{word} {value}"))
 }

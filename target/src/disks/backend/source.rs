@@ -42,12 +42,12 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens a file or block device. A regular file that is missing is created where the options
-    /// say so and it was never seen; one that is smaller than the configured size grows.
+    /// Opens a file or block device. A missing regular file is created if the options allow it and it was never
+    /// seen; a file that is smaller than the configured size grows.
     ///
     /// # Errors
-    /// The path cannot be opened, is neither a regular file nor a block device, is in use, is not
-    /// the file or device that was seen before, or holds data and was never seen.
+    /// The path cannot be opened, is neither a regular file nor a block device, is in use, differs from the file or
+    /// device seen before, or holds data and was never seen.
     pub(super) fn open(
         path: &Path,
         options: FileOptions,
@@ -118,7 +118,7 @@ impl Source {
         failed.map_or(Ok(()), |error| Err(BackendError::io(path, &error)))
     }
 
-    /// Says whether the disk below has a head that moves; `None` where the kernel does not know.
+    /// Returns whether the disk below has a moving head; `None` if the kernel does not know.
     pub(super) fn seeks(&self) -> Option<bool> {
         sysfs::seeks(&self.file)
     }
@@ -144,7 +144,7 @@ impl Source {
         Ok(Self { file, is_device: false, size, device: None, _claim: claim })
     }
 
-    /// Creates a file. Where that fails, no file is left behind.
+    /// Creates a file. On failure, no file is left behind.
     fn make(
         claimant: Claimant<'_>,
         opening: &Opening<'_>,
@@ -168,7 +168,7 @@ impl Source {
     }
 }
 
-/// Says whether the folder of a file is there.
+/// Returns whether the folder of a file exists.
 fn has_folder(path: &Path) -> bool {
     path.parent().is_none_or(|folder| folder.as_os_str().is_empty() || folder.is_dir())
 }
@@ -181,8 +181,8 @@ pub(super) fn grow(path: &Path, file: &File, size: u64) -> Result<(), BackendErr
     })
 }
 
-/// Makes the new length of a file that has grown outlive a power failure. Hosts are told of it after that: the next start
-/// would refuse a file that is shorter than hosts know.
+/// Makes the new length of a grown file survive a power failure. Hosts see it only afterwards: the next start would
+/// refuse a file that is shorter than hosts know.
 pub(super) fn sync_length(path: &Path, file: &File) -> Result<(), BackendError> {
     sync(file).map_err(|error| {
         BackendError::new(path.display(), format!("its new length cannot be kept: {error}"))
@@ -210,7 +210,8 @@ mod observed {
         static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
     }
 
-    /// Shows this thread's observer each file that is synchronized during `act`; its error is that of the file.
+    /// Passes each file that is synchronized during `act` to this thread's observer, whose error becomes the
+    /// file's.
     pub(in crate::disks::backend) fn while_synchronizing<R>(
         observer: impl FnMut(&File) -> Result<(), Error> + 'static,
         act: impl FnOnce() -> R,

@@ -50,7 +50,7 @@ fn disk_of(partition: &Path) -> Option<PathBuf> {
     folder.join("partition").exists().then(|| folder.parent().map(Path::to_owned))?
 }
 
-/// What the kernel knows of a block device.
+/// The presence of a block device, according to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Presence {
     /// The device is there, as far as the kernel tells.
@@ -74,8 +74,8 @@ const WITHOUT_PATH: [&str; 7] = [
 /// The longest chain of devices upon devices that is looked at.
 const DEVICES_DEEP: u8 = 8;
 
-/// Says whether a block device, or the disk that a partition is on, is there. A device made of others (device mapper,
-/// MD) is as the best of these.
+/// Returns the presence of a block device, or of the disk that a partition is on. A device made of others (device
+/// mapper, MD) is as present as the best of these.
 pub(super) fn presence(number: u64) -> Presence {
     let mut folders = std::fs::read_dir("/sys/dev/block").into_iter().flatten();
     // File systems without a device have numbers of their own, and in a container /sys may be empty.
@@ -100,15 +100,15 @@ fn presence_of(folder: &Path, deep: u8) -> Presence {
     below.min().unwrap_or(Presence::Here)
 }
 
-/// Says whether the disk has a head that moves which a file lies on or a block device is part of;
-/// `None` where the kernel does not know.
+/// Returns whether the disk that holds a file, or that a block device is part of, has a moving head; `None` if the
+/// kernel does not know.
 pub(super) fn seeks(file: &File) -> Option<bool> {
     let found = file.metadata().ok()?;
     let number = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
     rotational(&block(number))
 }
 
-/// Says whether the device with this folder has a head that moves; a partition has its disk's.
+/// Returns whether the device with this folder has a moving head; a partition has its disk's.
 fn rotational(folder: &Path) -> Option<bool> {
     let disk = disk_of(folder).unwrap_or_else(|| folder.to_owned());
     match read(&disk.join("queue/rotational"))?.as_str() {
