@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 
 use crate::sys::sync::lock;
 
-/// Pieces of work that may wait. At the largest group they are done within 20 s; whose host finds no
-/// room is told to try again.
+/// Pieces of work that may wait. At the largest group they are done within 20 s. A host that finds no room must try
+/// again.
 const WAITING: usize = 1024;
 /// The time within which the end of the daemon is noticed.
 const LONGEST: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! The present connections, and the operations on those that have ended.
+//! The present connections, and the operations of ended ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,8 +38,8 @@ pub struct Done {
     pub queues: Vec<(ConnectionState, IoSnapshot)>,
 }
 
-/// All connections. One lock guards the present ones and the operations of those that have ended,
-/// so that each operation is counted once.
+/// All connections. One lock guards the present ones and the operations of ended ones, so that each operation is
+/// counted once.
 #[derive(Debug, Default)]
 pub struct Connections(Mutex<Known>);
 

@@ -1,10 +1,9 @@
 //! The operations of hosts: of each host that is known by its name, and of all others together.
 //!
-//! Where any host is allowed, a peer can connect under any name. So the number of known names is
-//! bounded, and with it memory and the length of the metrics. Where a new host finds no room, the
-//! host that has been gone for longest is forgotten with what it has done, as are hosts that have
-//! been gone for an hour. Hosts that find no room count together as others. These counters only ever
-//! go up by what was just done, so that their rates are right.
+//! If any host is allowed, a peer can connect under any name. So the number of known names is bounded, and with it
+//! memory and the length of the metrics. If there is no room for a new host, the host that has been gone for
+//! longest is forgotten with its operations, as are hosts that have been gone for an hour. Hosts without room count
+//! together as others. Their counters only increase by new operations, so that rates are right.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -34,17 +34,15 @@ pub trait Engine: Send + Sync {
     fn add_subsystem(&self, subsystem: &Subsystem) -> Result<String, EngineError>;
     /// Removes a subsystem; its controllers' connections end.
     fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError>;
-    /// Adds a namespace. Returns its UUID. Hosts are told by an asynchronous event.
+    /// Adds a namespace. Returns its UUID. Hosts get an asynchronous event.
     fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError>;
-    /// Removes a namespace. Hosts are told by an asynchronous event. Its identity stays until the
-    /// change that it is part of is complete, since one that fails is undone.
+    /// Removes a namespace. Hosts get an asynchronous event. Its identity stays until the change that it is part of
+    /// is complete, since a failed change is undone.
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError>;
-    /// Forgets the identity of a namespace that was removed for good, or with `None` those of a whole
-    /// subsystem: what comes in its place is another disk. With `keep`, a revert brings the identity
-    /// back.
+    /// Forgets the identity of a namespace that was removed for good, or with `None` all identities of a subsystem:
+    /// a namespace that takes its place is another disk. With `keep`, a revert brings the identity back.
     fn forget_identity(&self, nqn: &str, nsid: Option<u32>, keep: bool);
-    /// Forgets the identities of all that a configuration does not have, except for reverts. Ends a
-    /// revert.
+    /// Forgets the identities of all objects outside a configuration, except for reverts. Ends a revert.
     fn forget_other_identities(&self, config: &Config);
     /// Begins a revert of live changes: until [`Engine::forget_other_identities`], namespaces and
     /// subsystems that are added have the identities that they had when they were removed, where their
@@ -55,12 +53,12 @@ pub trait Engine: Send + Sync {
     fn forget_removed_identities(&self, file: &Config, running: &Config);
     /// Returns the NSIDs of namespaces of a subsystem that were removed for good.
     fn removed_nsids(&self, nqn: &str) -> BTreeSet<u32>;
-    /// Sets a namespace's size in bytes; `None` stands for the size that its file or device has
-    /// now. Returns the size. Hosts are told by an asynchronous event.
+    /// Sets a namespace's size in bytes; `None` stands for the size that its file or device has now. Returns the
+    /// size. Hosts get an asynchronous event.
     fn resize_namespace(&self, nqn: &str, nsid: u32, size: Option<u64>)
     -> Result<u64, EngineError>;
-    /// Tries to open namespaces that are not available: all, those of one subsystem, or one. A
-    /// namespace that could be opened is available when this returns.
+    /// Tries to open namespaces that are not available: all, a subsystem's, or one. A namespace that could be
+    /// opened is available when this returns.
     fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>);
     /// Returns the hosts that would lose something by a change; none where the change names something
     /// that does not exist.
@@ -98,8 +96,8 @@ pub trait Engine: Send + Sync {
         nsid: u32,
         class: Option<Class>,
     ) -> Result<(), EngineError>;
-    /// Replaces all settings of `[qos]`, `[[session]]` and `[[policy]]`. A reservation that does
-    /// not fit is refused, with what is left and what would fit.
+    /// Replaces all settings of `[qos]`, `[[session]]` and `[[policy]]`. A reservation that does not fit is
+    /// refused, with the remaining capacity and a reservation that would fit.
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError>;
     /// Returns the present settings of `[qos]`, `[[session]]` and `[[policy]]`.
     fn qos_config(&self) -> QosConfig;
@@ -109,8 +107,8 @@ pub trait Engine: Send + Sync {
     fn reservations_not_in_force(&self) -> BTreeMap<String, String>;
     /// Reads the secrets of hosts again.
     fn read_host_keys(&self) -> Result<HostKeys, EngineError>;
-    /// Replaces the secrets of all hosts. Returns what has changed, a line for each host. Connected
-    /// queues stay as they are.
+    /// Replaces the secrets of all hosts. Returns the changes, a line for each host. Connected queues stay as they
+    /// are.
     fn set_host_keys(&self, keys: HostKeys) -> Vec<String>;
 
     /// Returns the secrets and TLS keys that hosts have.
@@ -121,8 +119,8 @@ pub trait Engine: Send + Sync {
     fn network_config(&self) -> Network;
     /// Returns the present state of the network.
     fn network(&self) -> NetworkState;
-    /// Replaces all regions of `[[region]]`. Clients lose those that are gone, and those that have
-    /// become others; of the rest they have what a change leaves.
+    /// Replaces all regions of `[[region]]`. Clients lose regions that are gone or have become others; of the rest
+    /// they keep the part that a change leaves.
     fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError>;
     /// Returns the present settings of `[pmem]` and `[[region]]`.
     fn pmem_config(&self) -> PmemConfig;
@@ -136,14 +134,14 @@ pub trait Engine: Send + Sync {
     fn file_systems(&self) -> Vec<FileSystem>;
     /// Returns what could not be stored, in words: a restart would lose it.
     fn unstored(&self) -> Vec<String>;
-    /// Returns what the operator should know of a namespace's file or device, in words.
+    /// Returns warnings for the operator about a namespace's file or device.
     fn namespace_warnings(&self, nqn: &str, nsid: u32) -> Vec<String>;
     /// Returns the present connections.
     fn connections(&self) -> Vec<ConnectionState>;
     /// Returns counters and histograms.
     fn statistics(&self) -> Statistics;
-    /// Begins to end the target: no new commands are taken, those in flight are settled, and hosts
-    /// are told. With `now`, the target ends at once.
+    /// Begins to end the target: no new commands are accepted, commands in flight are settled, and hosts are
+    /// notified. With `now`, the target ends at once.
     fn shutdown(&self, now: bool);
 }
 

@@ -1,4 +1,4 @@
-//! The secrets and TLS keys of hosts, read from files: those of `host_keys`, and systemd credentials.
+//! The secrets and TLS keys of hosts, read from the files of `host_keys` and from systemd credentials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -156,7 +156,7 @@ fn tls_keys(file: Option<&KeyFile>) -> &[ConfiguredPsk] {
     file.map_or(&[], |file| &file.tls_keys)
 }
 
-/// Says what differs between two sets of secrets, a line for each host.
+/// Describes the differences between two sets of secrets, a line for each host.
 pub(crate) fn differing(from: &HostKeys, to: &HostKeys) -> Vec<String> {
     let hosts: BTreeSet<&String> = from.keys().chain(to.keys()).collect();
     let differs = |host: &String| {

@@ -1,5 +1,5 @@
-//! The lines of the log about hosts: one for each host that connects, leaves or is refused,
-//! whatever the number of its queues and of its tries. Each line is written when its event happens.
+//! The lines of the log about hosts: one for each host that connects, leaves or is refused, independent of the
+//! number of its queues and tries. Each line is written when its event happens.
 //!
 //! Time is an argument, and the lines are return values ([`Line`]).
 
@@ -95,8 +95,8 @@ impl Logged {
     }
 }
 
-/// The hosts that are connected, and those that were refused recently. The log has an entry for
-/// each controller, and for at most 256 refusals.
+/// The connected hosts, and the recently refused ones. The log has an entry for each controller, and for at most
+/// 256 refusals.
 #[derive(Debug, Default)]
 pub(crate) struct HostLog {
     present: HashMap<u16, Present>,

@@ -1,9 +1,9 @@
 //! The state that all threads of the daemon share: the handles of its parts. The threads that keep the state up to
 //! date are in `upkeep`.
 //!
-//! The usual I/O command takes no lock in here. Exceptions are the first command of a connection for
-//! a namespace or class, and the first one after a change of settings. A command that fails takes the
-//! service's lock, for its entry in the error log, and so does one that is aborted.
+//! The usual I/O command takes no lock in here. Exceptions are the first command of a connection for a namespace or
+//! class, and the first one after a change of settings. A failed or aborted command takes the service's lock, for
+//! its entry in the error log.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,7 +48,7 @@ pub struct Shared {
     pub(crate) tls: TlsShared,
     /// RDMA connections.
     pub(crate) rdma: RdmaShared,
-    /// Regions of persistent memory, and who has which.
+    /// Regions of persistent memory, and their clients.
     pub(crate) pmem: Arc<PmemShared>,
     /// The mailboxes of the reactors.
     pub mailboxes: Vec<Mailbox>,
@@ -58,13 +58,13 @@ pub struct Shared {
     pub events: Events,
     /// Whether the kernel has NVMe passthrough by io_uring.
     pub passthrough: AtomicBool,
-    /// The present connections, and the operations on those that have ended.
+    /// The present connections, and the operations of ended ones.
     pub connections: Connections,
     /// The operations of each host in each class at each namespace.
     pub(crate) workloads: Workloads,
     /// The lock of changes, which are made one at a time.
     pub(crate) change: Mutex<()>,
-    /// The lists of sessions and devices that reactors were told to look at again.
+    /// The lists of sessions and devices that reactors must look at again.
     touched: DeferredFree<Touched>,
     /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
@@ -115,7 +115,7 @@ impl Shared {
         })
     }
 
-    /// Says whether one more connection may be served.
+    /// Returns whether one more connection may be served.
     pub(crate) fn has_room(&self) -> bool {
         let sum = |of: fn(&ReactorGauges) -> &AtomicU64| -> u64 {
             self.gauges.iter().map(|one| of(one).load(Ordering::Relaxed)).sum()
@@ -148,8 +148,8 @@ impl Shared {
         self.service.with(&self.mailboxes, use_it)
     }
 
-    /// Says whether a line that a peer causes now is logged. A line that is not is counted. Every
-    /// such line must ask here first.
+    /// Returns whether a line that a peer causes now is logged; otherwise it is counted. Every such line must ask
+    /// here first.
     pub(crate) fn may_log(&self, peer: IpAddr) -> bool {
         lock(&self.peers).allows(self.clock.now(), peer)
     }
@@ -198,7 +198,7 @@ impl Shared {
         removed
     }
 
-    /// Sums up the counters that the SMART log shows, of these devices; those that are gone count nothing.
+    /// Sums up the SMART log's counters over these devices; devices that are gone count nothing.
     #[must_use]
     pub fn smart(&self, devices: &[BackendId]) -> SmartCounters {
         let total = self.devices.done(devices);

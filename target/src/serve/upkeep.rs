@@ -20,9 +20,9 @@ pub(crate) fn run_timers(shared: &Shared, over: impl Fn() -> bool) {
     const LOOK_EVERY: Duration = Duration::from_secs(10);
     /// The time within which the end of the daemon is noticed.
     const LONGEST: Duration = Duration::from_millis(200);
-    /// The time by which a deadline may be late. Whatever uses the service may move a deadline,
-    /// a flood of admin commands thousands of times in a second; and this thread, woken as
-    /// often, would have the service's lock when a reactor wants it.
+    /// The time by which a deadline may be late. Any user of the service may move a deadline, a flood of admin
+    /// commands thousands of times in a second; woken as often, this thread would hold the service's lock when a
+    /// reactor wants it.
     const REST: Duration = Duration::from_millis(5);
     let mut next_look = Nanos(0);
     while !over() {

@@ -1,10 +1,9 @@
 //! The operations of workloads: of each host, in each class, at each namespace.
 //!
-//! Peers choose names and classes, so that the number of workloads that are known by their names is
-//! bounded, as that of hosts is ([`super::ended`]). Where a new one finds no room, the one that has
-//! rested for longest is forgotten with what it has done, as are those that have rested for an hour.
-//! Workloads that find no room count together as others of their class. These counters only ever go
-//! up by what was just done, so that their rates are right.
+//! Peers choose names and classes, so that the number of workloads known by their names is bounded, like the number
+//! of hosts ([`super::ended`]). If there is no room for a new workload, the one idle for longest is forgotten with
+//! its operations, as are workloads idle for an hour. Workloads without room count together as others of their
+//! class. Their counters only increase by new operations, so that rates are right.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +15,7 @@ use sluice_core::stats::{IoSnapshot, PerReactor};
 use super::ended::{KEEP, OTHERS};
 use crate::sys::sync::lock;
 
-/// The most workloads that are known by their names, those of hosts that have gone among them.
+/// The most workloads that are known by their names, including workloads of hosts that have gone.
 pub(crate) const WORKLOADS_MAX: usize = 1024;
 
 /// The name of a workload.
@@ -63,7 +62,7 @@ struct Named {
 }
 
 impl Named {
-    /// Says whether a queue may still count in it. New holders come under the lock only.
+    /// Returns whether a queue may still count in it. New holders come under the lock only.
     fn is_held(&self) -> bool {
         Arc::strong_count(&self.stats) > 1
     }

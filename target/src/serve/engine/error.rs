@@ -3,7 +3,7 @@
 use fabric::controller::ConfigError;
 use thiserror::Error;
 
-/// A change that the running target refuses, with the reason and what would be right.
+/// A change that the running target refuses, with the reason and the remedy.
 #[derive(Debug, Error)]
 pub enum EngineError {
     /// The object that the change names does not exist.

@@ -1,4 +1,4 @@
-//! The loss that a change brings to hosts, those that are connected and those that may come back.
+//! The loss that a change brings to hosts that are connected or may come back.
 
 use sluice_config::answer::LostHost;
 use sluice_config::{AllowedHost, Endpoint, RegionConfig};
@@ -13,14 +13,14 @@ pub struct HurtHosts {
 }
 
 impl HurtHosts {
-    /// Says whether there are none.
+    /// Returns whether there are no such hosts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.connected.is_empty() && self.lost.is_empty()
     }
 }
 
-/// What a change takes from hosts.
+/// The loss that a change brings to hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss<'a> {
     /// A subsystem, by its NQN.
@@ -34,8 +34,8 @@ pub enum Loss<'a> {
     Listener(Endpoint),
     /// A region of persistent memory that becomes another one, or without that goes away.
     Region(&'a RegionConfig, Option<&'a RegionConfig>),
-    /// The permission to use a subsystem, of all hosts that could not connect as they have where it
-    /// had these hosts; and namespaces, or the right to write to them, of those that could.
+    /// The permission to use a subsystem, for hosts that could not have connected with these settings; and
+    /// namespaces, or the right to write to them, for the other hosts.
     Access {
         /// The subsystem's NQN.
         nqn: &'a str,

@@ -33,7 +33,7 @@ pub struct RegionState {
 pub struct RegionFacts {
     /// The size in bytes.
     pub bytes: u64,
-    /// What the region is, in words: `device DAX`.
+    /// The kind of region, in words: `device DAX`.
     pub kind: String,
 }
 

@@ -121,7 +121,7 @@ pub struct QosState {
 pub struct Traffic {
     /// Commands waiting now.
     pub waiting: u64,
-    /// Commands whose host was told to retry later.
+    /// Commands that were rejected with a status that asks the host to retry later.
     pub refused: u64,
     /// The operations that were carried out.
     pub io: IoSnapshot,
@@ -140,7 +140,7 @@ pub struct SessionState {
     pub operations: (u64, u64),
     /// The payload credits in use, and all of them, in bytes.
     pub payload: (u64, u64),
-    /// The session's limits, without those of the sessions above it.
+    /// The session's own limits, without its ancestors'.
     pub limits: SessionLimits,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
@@ -165,8 +165,8 @@ pub struct ReserveState {
     pub utilisation: f64,
     /// Periods that have ended with demand.
     pub periods: u64,
-    /// Periods in which the tenant got its budget, or all that it asked for; with an allowed latency,
-    /// those in which no command was late.
+    /// Periods in which the tenant got its budget, or its whole demand; with an allowed latency, periods in which
+    /// no command was late.
     pub kept: u64,
     /// Periods in which less than the reservation was complete, by cause.
     pub missed: [(&'static str, u64); 4],

@@ -1,5 +1,5 @@
-//! The limit on what a queue pair sends, kept by its device where that can: a bound behind the tokens of
-//! the target ([`qtcp::device_limit`]).
+//! The limit on a queue pair's sending rate, kept by its device if the device can: a bound behind the tokens of the
+//! target ([`qtcp::device_limit`]).
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use qtcp::Rate;
 use qtcp::device_limit::DeviceLimit;
 
-/// What sets the limit of a queue pair, by a system call.
+/// Sets the limit of a queue pair, by a system call.
 pub(crate) trait SetRate: fmt::Debug + Send {
     /// Sets the limit, in kbit/s on the wire; `None` lifts it.
     ///
@@ -35,8 +35,8 @@ impl DeviceRate {
         Self { limit, set }
     }
 
-    /// Takes the rate of data at which tokens are spent; `None`: there is no limit. Returns whether the
-    /// device does as it is told. One that does not has no limit, if it does that.
+    /// Takes the rate of data at which tokens are spent; `None` means no limit. Returns whether the device accepts
+    /// the new limit. If not, its limit is lifted, as far as the device does that.
     pub(super) fn follow(&mut self, tokens: Option<Rate>) -> bool {
         let Some(change) = self.limit.change(tokens) else { return true };
         let Err(error) = self.set.set(change) else { return true };

@@ -28,9 +28,9 @@ const LIFESPAN: Duration = Duration::from_millis(10);
 /// The counters of one port, which are read once for all its connections.
 #[derive(Debug)]
 pub(crate) struct Notifications {
-    /// Of notifications that have slowed down what the port sends, and of packets that came with a mark.
+    /// Counters of notifications that slowed the port's sending down, and of packets received with a mark.
     files: Both<File>,
-    /// What was read, and when.
+    /// The last counts, and when they were read.
     read: Mutex<Option<(Nanos, Both<Option<u64>>)>>,
 }
 

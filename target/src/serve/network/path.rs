@@ -1,5 +1,4 @@
-//! The way of a connection's data, as the poller sees it: what it tells of the network, and where its
-//! limits are set.
+//! The path of a connection's data, as the poller sees it: its observations of the network, and its limits.
 
 use std::sync::Arc;
 

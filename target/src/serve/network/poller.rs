@@ -61,7 +61,7 @@ impl Poller {
         self.connections.links()
     }
 
-    /// Says whether there is nothing to look at: the stage is off, or there is no connection.
+    /// Returns whether there is nothing to look at: the stage is off, or there is no connection.
     pub(super) fn is_idle(&self) -> bool {
         self.connections.is_idle()
     }

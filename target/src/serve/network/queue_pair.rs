@@ -49,11 +49,11 @@ impl QueuePairPath {
         self.path.look(now, link, counted)
     }
 
-    /// Sets the rates, and what may be under way at them.
+    /// Sets the rates, and the bytes that may be under way at them.
     pub(super) fn allow(&mut self, pacing: &Pacing, allowed: &AllowedTraffic<'_>) {
         let AllowedTraffic { now, limits, free, lately, .. } = *allowed;
-        // The device holds back all that the queue pair sends: what is never held back, and the READs of
-        // what a host writes, would wait behind the rest.
+        // The device holds back everything that the queue pair sends: traffic that is never held back, and the
+        // READs of data that a host writes, would wait behind the rest.
         let alone = !free.out && !lately.is_written_to(now);
         self.hold(limits.out.filter(|_| alone));
         self.path.allow(pacing, allowed);
@@ -69,7 +69,7 @@ impl QueuePairPath {
         self.path.held_to(self.device.as_ref().and_then(DeviceRate::data_rate));
     }
 
-    /// Lets little be under way until it is known what the connection moves.
+    /// Lets little be under way until the connection's traffic is known.
     pub(super) fn rest(&mut self, pacing: &Pacing, start: &Both<u64>) {
         self.path.rest(pacing, start);
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::sys::sync::lock;
 
-    /// What a device was told, in kbit/s; it refuses limits where it is broken.
+    /// The limits that a device was set to, in kbit/s; it refuses limits if it is broken.
     #[derive(Clone, Debug, Default)]
     struct Told {
         calls: Arc<Mutex<Vec<u32>>>,
@@ -114,8 +114,8 @@ mod tests {
         path.with_limit(DeviceLimit::new(rates, 4096), Box::new(device.clone()))
     }
 
-    /// Allows a queue pair this rate of answers, in MB/s. `free` says whether it carries what is never
-    /// held back, `writes` whether its host writes. Returns what the device was told.
+    /// Allows a queue pair this rate of answers, in MB/s. `free` means that it carries traffic that is never held
+    /// back, `writes` that its host writes. Returns the limits that the device was set to.
     fn allow(
         path: &mut QueuePairPath,
         told: &Told,

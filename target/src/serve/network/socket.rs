@@ -36,7 +36,7 @@ pub(crate) struct SocketPath {
     path: poller::SocketPath<KernelSocket>,
     /// The name of the kernel's congestion control.
     base: String,
-    /// Whether the host is this machine: its data crosses no link, and long round trips are those of a busy CPU.
+    /// Whether the host is this machine: its data crosses no link, and long round trips mean a busy CPU.
     is_local: bool,
 }
 
@@ -77,7 +77,7 @@ impl SocketPath {
         self.path.allow(pacing, allowed);
     }
 
-    /// Lets few answers be handed over at once until it is known what the connection sends.
+    /// Lets few answers be handed over at once until the connection's traffic is known.
     pub(super) fn rest(&mut self, pacing: &Pacing) {
         self.path.rest(pacing);
     }
@@ -88,7 +88,7 @@ impl SocketPath {
     }
 }
 
-/// Says whether the other end of a connection is on this machine.
+/// Returns whether the other end of a connection is on this machine.
 fn is_local(socket: &OwnedFd) -> bool {
     let (peer, here) =
         (crate::sys::socket::peer(socket).ok(), crate::sys::socket::local_address(socket));

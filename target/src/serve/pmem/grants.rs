@@ -45,7 +45,7 @@ impl std::fmt::Debug for Grant {
     }
 }
 
-/// A wish for a grant, with what the region allows.
+/// A wish for a grant, with the region's limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
     pub(super) region: RegionName,

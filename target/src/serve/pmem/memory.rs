@@ -9,8 +9,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct ClientMemory(pub(super) Arc<Region>);
 
-// SAFETY: the region is mapped, for reading and writing, until its last owner drops it, and this is one;
-// the mapping has the bytes that it says. This machine's own accesses are those of atomic words.
+// SAFETY: the region is mapped, for reading and writing, until its last owner drops it, and this is one; the
+// mapping has the stated number of bytes. This machine's own accesses are accesses of atomic words.
 unsafe impl Memory for ClientMemory {
     fn address(&self) -> *mut u8 {
         self.0.address()

@@ -120,7 +120,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Does what is due, and waits for more.
+    /// Does due work, and waits for more.
     fn turn(&mut self, shared: &Shared, syncer: &mut Syncer) -> Result<(), node::NodeError> {
         let pmem = &shared.pmem;
         let orders = pmem.take_orders();
@@ -228,7 +228,7 @@ impl Serving {
         }
     }
 
-    /// Counts and logs what the monitor has found out.
+    /// Counts and logs a finding of the monitor.
     fn finding(&mut self, pmem: &PmemShared, key: Option<GrantKey>, finding: Finding) {
         let missed = matches!(finding, Finding::Missed { .. });
         let id = key.map(|GrantKey(id)| GrantId(id));

@@ -1,4 +1,4 @@
-//! What threads share of regions: the regions, their grants, and what is left for the data node.
+//! The state of regions that threads share: the regions, their grants, and the orders for the data node.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,10 +20,10 @@ use crate::sys::sync::lock;
 
 /// How regions are opened.
 pub(crate) trait RegionFiles {
-    /// Returns what is known of files and devices.
+    /// Returns the records of files and devices.
     fn backings(&self) -> &Backings;
 
-    /// Opens a region, or gives the one that is open (`from`) another size. `is_change` says that an operator asks for it.
+    /// Opens a region, or resizes the open one (`from`). `is_change` means that an operator asks for it.
     ///
     /// # Errors
     /// The region cannot be opened, or cannot have its size.
@@ -76,7 +76,7 @@ struct Orders {
 /// The longest wait for orders that are not carried out.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// What the data node is to do.
+/// An order for the data node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// End a client's rights and its connection.
@@ -146,12 +146,12 @@ impl PmemShared {
         &self.settings
     }
 
-    /// Says whether clients are served at all.
+    /// Returns whether clients are served at all.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.settings.address.is_some()
     }
 
-    /// Takes the regions of the configuration at the start. One that cannot be opened is tried again by
+    /// Takes the regions of the configuration at the start. A region that cannot be opened is tried again by
     /// [`Self::retry`].
     pub(crate) fn begin(&self, files: &impl RegionFiles, regions: &[RegionConfig]) {
         let open = |config: &RegionConfig| {
@@ -166,14 +166,14 @@ impl PmemShared {
         self.note_seen(files.backings());
     }
 
-    /// Keeps what was seen of the regions' files and devices.
+    /// Notes the states of the regions' files and devices.
     fn note_seen(&self, backings: &Backings) {
         let regions = lock(&self.state).regions.clone();
         let bytes = |region: &Served| region.open.as_ref().ok().map(|open| open.bytes);
         backings.note_regions(regions.iter().map(|region| (&region.config, bytes(region))));
     }
 
-    /// Says whether a region is not open that clients may have.
+    /// Returns whether clients are served and a region is not open.
     pub(crate) fn has_closed(&self) -> bool {
         self.is_wanted() && lock(&self.state).regions.iter().any(|region| region.open.is_err())
     }
@@ -197,9 +197,9 @@ impl PmemShared {
         }
     }
 
-    /// Replaces the regions. Those that stay keep their grants, but for hosts that may no longer use
-    /// them, and for those that have become smaller. The rights of all others have ended when this returns;
-    /// where the data node takes longer to end them than [`LONGEST`], the log says so.
+    /// Replaces the regions. Regions that stay keep their grants, except for hosts that may no longer use them, and
+    /// for regions that have become smaller. All other grants have ended when this returns; if the data node takes
+    /// longer than [`LONGEST`] to end them, a warning is logged.
     ///
     /// # Errors
     /// A region cannot be opened or cannot have its size; then nothing has changed.
@@ -212,7 +212,7 @@ impl PmemShared {
         let mut after = Vec::new();
         for config in regions {
             let Some(name) = name(config) else { continue };
-            // Where only the rights differ, the memory is mapped already, and claimed.
+            // If only the rights differ, the memory is mapped already, and claimed.
             let is_it = |known: &&Served| known.name == name && known.config.path == config.path;
             let open = match before.iter().find(is_it) {
                 Some(known) if known.config.size == config.size => known.open.clone(),
@@ -279,8 +279,8 @@ impl PmemShared {
         }
     }
 
-    /// Waits until all orders that were given are carried out, so that whoever has taken rights away can
-    /// say so. A data node that hangs, or is about to end, must not hold up a change of the configuration.
+    /// Waits until all orders so far are carried out, so that a caller that revoked rights can report it. A data
+    /// node that hangs, or is about to end, must not hold up a change of the configuration.
     fn wait_for_orders(&self) {
         let all = lock(&self.orders);
         let given = all.given;
@@ -301,7 +301,7 @@ impl PmemShared {
         std::mem::take(&mut lock(&self.orders).left)
     }
 
-    /// Adds a number of orders to those that have been carried out.
+    /// Adds a number of orders to the count of completed ones.
     pub(super) fn has_carried_out(&self, orders: usize) {
         let mut all = lock(&self.orders);
         all.carried_out = all.carried_out.saturating_add(orders as u64);
@@ -318,7 +318,7 @@ impl PmemShared {
         let _ = self.wake.read();
     }
 
-    /// Says whether clients can connect; returns whether that is new.
+    /// Sets whether clients can connect; returns whether that is new.
     pub(super) fn set_open(&self, open: Result<(), String>) -> bool {
         let node = &mut lock(&self.state).node;
         let is_new = node.open != open;
@@ -332,7 +332,7 @@ impl PmemShared {
         (node.capacity, node.period) = (capacity, period);
     }
 
-    /// Changes what is known of a grant. Returns the grant as it is then.
+    /// Changes a grant. Returns the changed grant.
     pub(super) fn note(&self, id: GrantId, change: impl FnOnce(&mut Grant)) -> Option<Grant> {
         let mut state = lock(&self.state);
         let grant = state.grants.get_mut(id)?;
@@ -340,7 +340,7 @@ impl PmemShared {
         Some(grant.clone())
     }
 
-    /// Changes what is known of all grants.
+    /// Changes all grants.
     pub(super) fn note_all(&self, change: impl Fn(&mut Grant)) {
         lock(&self.state).grants.iter_mut().for_each(change);
     }
@@ -391,7 +391,7 @@ impl RegionGrants for PmemShared {
             is_allowed && !(writes && region.config.read_only)
         });
         let region = region.ok_or(RegionRefusal::NotGranted)?;
-        // A host that may use the region is told to come again while it cannot.
+        // A host that may use the region must retry while the region is not available.
         let (Ok(open), Ok(()), Some(address)) = (&region.open, &node.open, self.settings.address)
         else {
             return Err(RegionRefusal::NoRoom);
@@ -431,7 +431,7 @@ impl RegionGrants for PmemShared {
     }
 }
 
-/// Says whether a grant stays when the regions change.
+/// Returns whether a grant stays when the regions change.
 fn may_stay(grant: &Grant, before: &[Served], after: &[Served]) -> bool {
     let find = |regions: &'_ [Served]| {
         let found = regions.iter().find(|region| region.name == grant.region)?;

@@ -14,7 +14,7 @@ use super::grants::GrantId;
 use super::shared::{Found, Order, PmemShared};
 use fabric::nvme::region::RegionRights;
 
-/// Wishes of one client that may wait; it is told that more of them are not done.
+/// Wishes of one client that may wait; further ones are answered with failure.
 const OF_CLIENT: u32 = 16;
 /// The most bytes of one wish.
 const LONGEST: u64 = 64 << 20;
@@ -48,8 +48,8 @@ impl Syncer {
         Ok(Self { sender: Some(sender), thread: Some(thread), waiting: HashMap::new() })
     }
 
-    /// Takes a client's wish. Returns false for one that is answered with failure at once: too much at
-    /// one time, beyond the region, or of a client that may only read.
+    /// Takes a client's wish. Returns false for a wish that is answered with failure at once: too much at one time,
+    /// beyond the region, or from a client that may only read.
     pub(super) fn take(&mut self, client: GrantId, asked: Sync, of: Found) -> bool {
         let waiting = self.waiting.entry(client).or_default();
         let end = asked.offset.checked_add(asked.length);

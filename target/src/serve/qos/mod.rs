@@ -1,10 +1,10 @@
-//! Quality of service in the daemon: the configuration and live changes, made into a [`Snapshot`]
-//! for the reactors, and the state of the stages, for answers and metrics.
+//! Quality of service in the daemon: the configuration and live changes, made into a [`Snapshot`] for the reactors,
+//! and the state of the stages, for answers and metrics.
 //!
 //! - [`shared`]: the methods for other threads; [`control`]: the state behind them.
-//! - [`served`]: the present subsystems and namespaces; [`wanted`]: the sessions that follow from
-//!   them and from the configuration; [`reserve`]: the reservations.
-//! - [`snapshot`]: the settings that all connections need; [`published`]: those of one namespace.
+//! - [`served`]: the present subsystems and namespaces; [`wanted`]: the sessions that follow from them and from the
+//!   configuration; [`reserve`]: the reservations.
+//! - [`snapshot`]: the settings that all connections need; [`published`]: one namespace's settings.
 //! - [`patience`]: the limits with which hosts without retry delays would time out.
 //! - [`view`]: the state that the control socket and the metrics show.
 

@@ -23,9 +23,8 @@ struct TooLow<'a> {
     hosts: BTreeSet<&'a str>,
 }
 
-/// Says which limit a change must not lower so far, for connected hosts without ACRE; `None`: the
-/// change lowers none too far. `largest` is the largest transfer of a command in bytes, `size` returns
-/// the size of the namespaces of a session.
+/// Describes a limit that a change would lower too far for connected hosts without ACRE; `None` if there is none.
+/// `largest` is the largest transfer of a command in bytes, `size` returns the size of the namespaces of a session.
 pub(super) fn refusal(
     (before, after): (&QosConfig, &QosConfig),
     hosts: &[HostWithoutAcre],
@@ -96,8 +95,8 @@ fn least(amount: u64) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX >> 1)
 }
 
-/// Returns the hosts of each session, those of the sessions below it among them, with the number of
-/// commands that their queues hold.
+/// Returns the hosts of each session, including the sessions below it, with the number of commands that their
+/// queues hold.
 fn users<'a>(
     config: &'a QosConfig,
     hosts: &'a [HostWithoutAcre],

@@ -36,7 +36,7 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// Says whether buffers are set aside for the tenant.
+    /// Returns whether buffers are set aside for the tenant.
     fn sets_aside(&self) -> bool {
         self.admitted.terms.buffers > 1
     }
@@ -74,8 +74,8 @@ fn unmeasured(namespace: &str) -> String {
     )
 }
 
-/// Returns the window that a namespace's device is configured with, whatever is reserved. `None`: its
-/// window follows the reservations, as the default one does, or the device has a scheduling set.
+/// Returns the configured window of a namespace's device, independent of reservations. `None`: its window follows
+/// the reservations, as the default one does, or the device has a scheduling set.
 pub(super) fn fixed_window(known: &KnownNamespace, general: &Qos) -> Option<u32> {
     let general = Some(general.window).filter(|rule| *rule != WindowRule::default());
     match known.settings.window.or(general)? {
@@ -245,8 +245,8 @@ impl Reservations {
         }
     }
 
-    /// Admits the reservations of a new configuration that are not in force, and gives up those
-    /// that it no longer has.
+    /// Admits the reservations of a new configuration that are not in force, and gives up reservations that it no
+    /// longer has.
     ///
     /// # Errors
     /// A reservation that is new does not fit; nothing has changed.
@@ -402,8 +402,8 @@ impl Reservations {
         changed
     }
 
-    /// Checks that a reservation finds its buffers. Those of one that sets them aside are in each
-    /// reactor, half of whose buffers may be set aside.
+    /// Checks that a reservation finds its buffers. Buffers that are set aside are in each reactor, half of whose
+    /// buffers may be set aside.
     fn check_buffers<'a>(
         &self,
         one: &Admitted,

@@ -99,12 +99,12 @@ impl Served {
         self.get(nqn, nsid)
     }
 
-    /// Says whether there is a subsystem of this name.
+    /// Returns whether there is a subsystem of this name.
     pub(super) fn has_subsystem(&self, name: &str) -> bool {
         self.subsystems.contains_key(name)
     }
 
-    /// Says whether there is a subsystem or a namespace of this name.
+    /// Returns whether there is a subsystem or a namespace of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.has_subsystem(name) || self.named(name).is_some()
     }
@@ -119,7 +119,7 @@ pub(super) fn namespace_name(nqn: &str, nsid: u32) -> String {
     format!("{nqn}/{nsid}")
 }
 
-/// Reads NQN and NSID from what may be the name of a namespace's session.
+/// Reads NQN and NSID from a text that may be the name of a namespace's session.
 pub(super) fn split(name: &str) -> Option<(&str, u32)> {
     let (nqn, nsid) = name.rsplit_once('/')?;
     Some((nqn, nsid.parse().ok()?))

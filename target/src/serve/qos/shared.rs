@@ -112,8 +112,8 @@ impl QosShared {
         self.change(now, |control| control.set(now, config))
     }
 
-    /// Says which limit new settings must not lower so far, for connected hosts without ACRE; `None`:
-    /// they lower none too far. `largest` is the largest transfer of a command in bytes.
+    /// Describes a limit that new settings would lower too far for connected hosts without ACRE; `None` if there is
+    /// none. `largest` is the largest transfer of a command in bytes.
     pub(crate) fn refusal(
         &self,
         config: &QosConfig,

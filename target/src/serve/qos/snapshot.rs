@@ -74,9 +74,8 @@ impl Rules {
         found
     }
 
-    /// Returns the policies that fit. Those that name more of host, subsystem and namespace come
-    /// first; of two that name as many, the one that names the host; of two for the same, the one
-    /// for fewer addresses.
+    /// Returns the policies that fit. Policies that name more of host, subsystem and namespace come first; of two
+    /// that name as many, the policy with the host; of two for the same, the policy for fewer addresses.
     pub(super) fn fitting(
         &self,
         asker: &Asker<'_>,
@@ -133,8 +132,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Resolves the settings of a host's commands to a namespace that has `own` settings; without
-    /// `nsid`, those of the host's connections.
+    /// Resolves the settings of a host's commands to a namespace that has `own` settings; without `nsid`, the
+    /// settings of the host's connections.
     pub(crate) fn resolve(
         &self,
         asker: &Asker<'_>,

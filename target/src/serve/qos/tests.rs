@@ -139,7 +139,7 @@ fn of_two_policies_for_the_same_the_one_for_fewer_addresses_wins_setting_by_sett
                 class: Some(Class::High),
                 ..of_host()
             },
-            // What names the host goes before what names addresses alone.
+            // A policy that names the host goes before a policy that names addresses alone.
             Policy {
                 addresses: from(&["10.1.2.3/32"]),
                 class: Some(Class::Urgent),
@@ -357,7 +357,7 @@ fn f4_half_of_a_reactors_buffers_may_be_set_aside_for_all_tenants_together() {
     assert!(refusal.contains("buffer"), "{refusal}");
     set(vec![buffered("gold", 64), buffered("silver", 64)]).unwrap();
     assert!(set(vec![buffered("gold", 64), buffered("silver", 65)]).is_err());
-    // What one that sets nothing aside needs is in all buffers together.
+    // A reservation without buffers set aside needs its buffers in all reactors together.
     let mut plain = buffered("plain", 64);
     plain.reserve.as_mut().unwrap().terms.buffers = 1;
     set(vec![buffered("gold", 128), plain]).unwrap();

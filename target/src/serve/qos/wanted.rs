@@ -40,12 +40,12 @@ impl Wanted {
         made
     }
 
-    /// Says whether a policy names a session.
+    /// Returns whether a policy names a session.
     pub(super) fn is_named(&self, session: &str) -> bool {
         self.named.contains(session)
     }
 
-    /// Says whether the limits of a session depend on the size of its namespaces.
+    /// Returns whether the limits of a session depend on the size of its namespaces.
     pub(super) fn is_sized(&self, session: &str) -> bool {
         self.sessions.get(session).is_some_and(|own| own.limits.per_gib.is_limited())
     }
@@ -65,7 +65,7 @@ impl Wanted {
         self.below.get(parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Says whether a session of this name should exist.
+    /// Returns whether a session of this name should exist.
     fn is_wanted(&self, served: &Served, name: &str) -> bool {
         served.has(name)
             || self.sessions.contains_key(name) && !is_automatic(name)
@@ -100,7 +100,7 @@ impl Wanted {
         let mut known = HashSet::new();
         for session in &config.sessions {
             let mut name = session.name.clone();
-            // A session that is named comes with the one that names it.
+            // A session comes with its parents.
             while self.is_wanted(served, &name) && known.insert(name.clone()) {
                 let spec = self.spec(served, config.general.enabled, &name);
                 let parent = spec.parent.clone();

@@ -139,8 +139,8 @@ impl Connector {
                     self.lose_device(shared, &device);
                 }
                 DeviceEvent::CompletionQueueFailed => {
-                    // Which one is not told, and what its works have become is lost: all that was made
-                    // on the device is made again.
+                    // The event does not name the queue, and the results of its work requests are lost: everything
+                    // made on the device is made again.
                     tracing::error!(
                         device = name,
                         "a completion queue of an RDMA device has failed"

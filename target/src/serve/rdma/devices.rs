@@ -1,4 +1,4 @@
-//! What the queue pairs of a reactor on a device share: registered memory and completion queues.
+//! The resources that a reactor's queue pairs on a device share: registered memory and completion queues.
 
 use std::sync::Arc;
 
@@ -49,12 +49,12 @@ impl ReactorDevice {
         &self.device
     }
 
-    /// Says whether it is a part of that device, which may be used.
+    /// Returns whether it belongs to this device and may be used.
     pub(super) fn serves(&self, device: &Device) -> bool {
         self.device == *device && !self.is_gone
     }
 
-    /// Says whether it has the completion queue with this number.
+    /// Returns whether it has the completion queue with this number.
     pub(super) fn has(&self, number: usize) -> bool {
         self.completions.iter().any(|one| one.number == number)
     }
@@ -64,7 +64,7 @@ impl ReactorDevice {
         self.is_gone |= self.device == *device;
     }
 
-    /// Says whether it can be dropped: its device is gone, and nobody uses it any more.
+    /// Returns whether it can be dropped: its device is gone, and nobody uses it any more.
     pub(super) fn is_over(&self) -> bool {
         self.is_gone && self.completions.iter().all(|one| one.promised == 0)
     }
@@ -92,8 +92,8 @@ impl ReactorDevice {
         }
     }
 
-    /// Promises room for completions. Returns the number of a completion queue, and the queue; `next` is
-    /// the number of one that is new.
+    /// Promises room for completions. Returns the number of a completion queue, and the queue; `next` is the number
+    /// for a new one.
     pub(super) fn promise(
         &mut self,
         wanted: u32,

@@ -1,11 +1,10 @@
-//! RDMA connections: their listeners, and the thread that takes in what the connection manager says.
+//! RDMA connections: their listeners, and the thread for the connection manager's events.
 //!
-//! The thread makes what a queue pair needs (protection domain, completion queues, registered memory),
-//! makes the queue pair, and leaves it in the mailbox of a reactor, which accepts the connection and
-//! uses the queue pair from then on. Queue pairs that have ended come back to be destroyed here, since
-//! that takes long. The thread also reads what devices say of themselves: the connections and listeners
-//! of a device that has failed or is gone are closed, and behind the last of the connections all that
-//! was made on the device is freed.
+//! The thread makes the resources of a queue pair (protection domain, completion queues, registered memory), makes
+//! the queue pair, and leaves it in the mailbox of a reactor, which accepts the connection and uses the queue pair
+//! from then on. Queue pairs that have ended come back to be destroyed here, since that takes long. The thread also
+//! reads devices' events: the connections and listeners of a device that has failed or is gone are closed, and
+//! after the last of the connections everything made on the device is freed.
 
 mod connector;
 mod devices;
@@ -47,7 +46,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// from buffers.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Takes in what the connection manager says until `over` holds: the body of the thread.
+/// Handles the connection manager's events until `over` holds: the body of the thread.
 pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
     let rdma = &shared.rdma;
     let mut connector = Connector::default();

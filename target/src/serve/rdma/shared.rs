@@ -1,4 +1,4 @@
-//! What all threads share of RDMA: the listeners, and what is left for the thread of connections.
+//! The RDMA state that all threads share: the listeners, and the work left for the thread of connections.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,7 +22,7 @@ const LONGEST: u16 = 200;
 /// The state that all threads share.
 #[derive(Debug)]
 pub(crate) struct RdmaShared {
-    /// Makes the thread look at what was left here.
+    /// Makes the thread look at the work left here.
     wake: EventFd,
     left: Mutex<Left>,
 }
@@ -46,7 +46,7 @@ impl Place {
     }
 }
 
-/// What was left for the thread.
+/// The work left for the thread.
 #[derive(Debug, Default)]
 struct Left {
     channel: Option<Arc<EventChannel>>,
@@ -222,7 +222,7 @@ impl RdmaShared {
         lock(&self.left).memory.get(&reactor).cloned().unwrap_or_default()
     }
 
-    /// Says whether a listener is open.
+    /// Returns whether a listener is open.
     pub(super) fn listens(&self, id: ListenerId) -> bool {
         lock(&self.left).listeners.get(&id).is_some_and(|place| place.open.is_ok())
     }

@@ -1,4 +1,4 @@
-//! What devices say of themselves, read for as long as they are there.
+//! Events of devices, read for as long as the devices are there.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -28,7 +28,7 @@ impl Watch {
         self.0.retain(|one| one.device() != device);
     }
 
-    /// Takes the next event of a device. One that has failed says so once, and is not read any more.
+    /// Takes the next event of a device. A failed device reports its failure once, and is not read any more.
     pub(super) fn next(&mut self) -> Option<(Device, DeviceEvent)> {
         let mut came = None;
         for events in &self.0 {

@@ -35,7 +35,7 @@ impl Tries {
     }
 }
 
-/// The units of a reactor that wait for devices, those that are due first in front.
+/// The units of a reactor that wait for devices, the earliest due ones in front.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
     waiting: Calendar<u32>,

@@ -1,6 +1,5 @@
-//! Commands on their way through a queued backend: each is split into units, and each unit is an
-//! entry in the ring. A job owns its buffers until its last unit has come back, whatever becomes
-//! of the connection meanwhile.
+//! Commands on their way through a queued backend: each is split into units, and each unit is an entry in the ring.
+//! A job owns its buffers until its last unit has come back, even if the connection ends meanwhile.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -196,7 +195,7 @@ impl Jobs {
         match outcome {
             Outcome::Busy | Outcome::NoPath => {
                 if let Some(flying) = self.flying.get_mut(unit as usize) {
-                    // An error that was classified once more is that of a device without a path.
+                    // An error that was classified again came from a device without a path.
                     flying.instead = None;
                     if self.busy.take(unit, &mut flying.tries, now) {
                         return None;
@@ -311,12 +310,12 @@ fn queued(device: &OpenDevice) -> Option<&dyn Queued> {
     }
 }
 
-/// Says whether a unit may have come back because of its registered buffer.
+/// Returns whether a unit may have come back because of its registered buffer.
 const fn refuses_registered(result: i32) -> bool {
     matches!(-result, libc::EINVAL | libc::EFAULT | libc::EOPNOTSUPP)
 }
 
-/// Returns what a backend sees of a job.
+/// Returns a backend's view of a job.
 fn view(job: &Job) -> backend::Job<'_> {
     let data = match job.command {
         // The kernel writes to a read's buffer meanwhile.

@@ -1,5 +1,5 @@
-//! Tests of units that are submitted again. Ring, buffers and file are real; completions are reported as those of a
-//! device that is busy, or fails.
+//! Tests of units that are submitted again. Ring, buffers and file are real; completions are reported as if the
+//! device were busy, or failed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ impl Rig {
         }
     }
 
-    /// Submits again what is due.
+    /// Submits due units again.
     fn retry(&mut self) -> Nanos {
         let due = self.jobs.next_try().unwrap();
         self.jobs.retry_busy(due, &mut self.ring);

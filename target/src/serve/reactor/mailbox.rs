@@ -28,7 +28,7 @@ pub(crate) enum Message {
         /// Whether the connection is over TLS.
         channel: Channel,
     },
-    /// A connection that has shaken hands, or need not: to be served like one that was accepted.
+    /// A connection after its handshake, or without one: to be served like an accepted one.
     Arrived {
         /// The connection.
         incoming: Incoming,
@@ -57,11 +57,11 @@ pub(crate) enum Message {
     },
     /// Accept no more, and close the listening socket.
     Unlisten(ListenerId),
-    /// Settings have changed: see what is new, and look again at these.
+    /// Settings have changed: apply the new ones, and look again at these.
     Refresh(Arc<Touched>),
     /// These devices are gone.
     Gone(Arc<[BackendId]>),
-    /// Do what the service wants done with a connection.
+    /// Carry out the service's action on a connection.
     Act(Action),
     /// End: take no new commands, settle those in flight, close; with `now` close at once.
     Stop {

@@ -179,7 +179,7 @@ mod tests {
                     drop(held.swap_remove(pick % held.len()));
                 }
                 for buffer in &held {
-                    // Buffers begin at pages: those that overlap have a page's first byte in common.
+                    // Buffers begin at pages: overlapping ones have a page's first byte in common.
                     prop_assert!(buffer.iter().step_by(4096).all(|&b| b == buffer[0]), "overlap");
                     prop_assert_eq!(buffer.as_ptr() as usize % 4096, 0);
                 }

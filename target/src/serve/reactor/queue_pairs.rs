@@ -1,10 +1,9 @@
-//! The RDMA queue pairs of a reactor: what is posted, and what their completions say.
+//! The RDMA queue pairs of a reactor: posted work, and its completions.
 //!
-//! Nothing here calls the core: what has happened is listed, and the reactor takes it from the list
-//! ([`QueuePairs::next`]).
+//! Nothing here calls the core: events are listed, and the reactor takes them from the list ([`QueuePairs::next`]).
 //!
-//! Each queue pair has a receive queue of its own. In a shared one, a host that is held back would
-//! occupy the buffers of others.
+//! Each queue pair has a receive queue of its own. In a shared one, a host that is held back would occupy the
+//! buffers of others.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -56,7 +55,7 @@ struct Fetching {
     fetch: Fetch,
     place: Option<DataPlace>,
     own: Vec<u8>,
-    /// What its connection's meter is to be told when it is over.
+    /// The record for its connection's meter when it is over.
     posted: Option<Posted>,
 }
 
@@ -73,7 +72,7 @@ unsafe impl StableMut for Fetching {
 
 type Pair = ActivePair<Sent, Fetching>;
 
-/// How much the core wants of what has arrived.
+/// How many of the arrived capsules the core wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wants {
     Nothing,
@@ -93,7 +92,7 @@ struct Link {
     pair: Pair,
     /// Number of its completion queue.
     completions: usize,
-    /// Batches that were posted and are not over, with what the connection's meter is to be told then.
+    /// Batches that were posted and are not over, with their records for the connection's meter.
     batches: VecDeque<(Batch, Option<Posted>)>,
     /// The meters of a connection that the network's stage looks after.
     meters: Option<Box<QueuePairMeters>>,
@@ -129,14 +128,14 @@ pub(super) enum Happened {
     ReceiveEnded(Key, Option<Cow<'static, str>>),
 }
 
-/// What the core wanted of capsules that have arrived.
+/// The core's request that arrived capsules answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handed {
     /// They are part of a stream, which goes on.
     Stream,
     /// They are the last chunk of a stream.
     Chunk,
-    /// They are what is received once.
+    /// They answer a single receive.
     Once,
 }
 
@@ -186,8 +185,8 @@ impl QueuePairs {
         }
     }
 
-    /// Takes a queue pair, and accepts its connection with this private data. `tos` is the traffic class
-    /// byte of what is sent; `None` means the host's.
+    /// Takes a queue pair, and accepts its connection with this private data. `tos` is the traffic class byte of
+    /// sent packets; `None` means the host's.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -238,7 +237,7 @@ impl QueuePairs {
         }
     }
 
-    /// Meters a connection from now on. Returns what the network's stage learns of it.
+    /// Meters a connection from now on. Returns its path for the network's stage.
     pub(super) fn meter(&mut self, key: Key) -> Option<QueuePairPath> {
         let link = find(&mut self.links, key)?;
         let told = link.meters.insert(Box::default()).traffic();
@@ -262,8 +261,8 @@ impl QueuePairs {
         }
     }
 
-    /// Takes note that a connection is over because its device is gone, which may owe completions for
-    /// ever: all that it has comes back.
+    /// Takes note that a connection is over because its device is gone, which may owe completions for ever:
+    /// everything that the connection has comes back.
     pub(super) fn device_gone(&mut self, token: Token) {
         let Self { links, happened, tokens, .. } = self;
         let key = tokens.get(&token.0).copied();
@@ -436,15 +435,15 @@ impl QueuePairs {
         }
     }
 
-    /// Says whether bytes can be sent to a connection from where they are: they are registered, and begin
-    /// with a page.
+    /// Returns whether bytes can be sent to a connection from their place: they are registered, and begin with a
+    /// page.
     pub(super) fn reaches(&self, key: Key, bytes: &[u8]) -> bool {
         let link = self.links.get(key.index as usize).and_then(Option::as_deref);
         let begins_page = (bytes.as_ptr() as usize).is_multiple_of(PAGE);
         link.is_none_or(|link| link.key != key || begins_page && link.pair.reaches(bytes))
     }
 
-    /// Says whether a connection is over because a call for it has failed.
+    /// Returns whether a connection is over because a call for it has failed.
     pub(super) fn has_failed(&self, key: Key) -> bool {
         let link = self.links.get(key.index as usize).and_then(Option::as_deref);
         link.is_some_and(|link| link.key == key && link.has_failed)
@@ -477,7 +476,7 @@ impl QueuePairs {
                 if rest.len() == count {
                     happened.push_back(Happened::Sent(key, batch, Some(lost)));
                 } else {
-                    // Those that were posted come back flushed.
+                    // Posted works come back flushed.
                     link.batches.push_back((batch, posted));
                 }
             }
@@ -494,7 +493,7 @@ impl QueuePairs {
         link.fetches.push(Work::Read { into, remote: fetch.remote });
     }
 
-    /// Posts all that a connection fetches in one call: each call is dear.
+    /// Posts all fetches of a connection in one call: each call is expensive.
     pub(super) fn post_fetches(&mut self, key: Key) {
         let Self { links, happened, .. } = self;
         let Some(link) = find(links, key) else { return };
@@ -510,7 +509,7 @@ impl QueuePairs {
         }
     }
 
-    /// Ends a connection: what was posted comes back.
+    /// Ends a connection: posted work comes back.
     pub(super) fn shut_down(&mut self, key: Key) {
         let Self { links, happened, .. } = self;
         let Some(link) = find(links, key) else { return };
@@ -576,12 +575,12 @@ impl QueuePairs {
                 armed = true;
             }
         }
-        // What came before the queues were armed is not told.
+        // Completions from before the queues were armed are not notified.
         !(armed && self.poll()) && self.happened.is_empty()
     }
 }
 
-/// Takes note that a connection is over; the first reason is the one that counts.
+/// Takes note that a connection is over; the first reason counts.
 fn lose(link: &mut Link, happened: &mut VecDeque<Happened>, reason: Cow<'static, str>) {
     let reason = link.lost.get_or_insert(reason);
     if std::mem::replace(&mut link.wants, Wants::Nothing) != Wants::Nothing {

@@ -1,4 +1,4 @@
-//! Queue pairs between the driver and the core: what has happened to them in each turn.
+//! Queue pairs between the driver and the core: their events in each turn.
 
 use std::sync::Arc;
 
@@ -64,9 +64,9 @@ impl Reactor {
         }
     }
 
-    /// Returns the traffic class byte of what a connection sends: by the class that its listener or its
-    /// own mark names, as far as it is known before the connection is accepted. Later, few devices can
-    /// change the byte of a queue pair.
+    /// Returns the traffic class byte for a connection's packets: by the class that its listener or its own mark
+    /// names, as far as it is known before the connection is accepted. Later, few devices can change the byte of a
+    /// queue pair.
     fn mark(&self, new: &NewQueuePair) -> Option<u8> {
         let NewQueuePair { listener, peer, tos, .. } = *new;
         let address = Some(peer.ip());
@@ -76,7 +76,7 @@ impl Reactor {
         Some(policies.dscp(class) << 2)
     }
 
-    /// Takes what has happened to queue pairs. Returns whether there was anything.
+    /// Takes the events of queue pairs. Returns whether there was anything.
     pub(super) fn serve_queue_pairs(&mut self) -> bool {
         let mut any = self.core.driver().pairs.poll();
         while let Some(happened) = self.core.driver().pairs.next() {

@@ -1,6 +1,6 @@
-//! Receiving once, so that a command's data goes straight into its buffer: one gathered receive for
-//! each socket, whose first part is the buffer and whose second part a little room for what follows,
-//! as a rule the head of the next data.
+//! Receiving once, so that a command's data goes straight into its buffer: one gathered receive for each socket,
+//! whose first part is the buffer and whose second part is a little room for the bytes behind it, as a rule the
+//! head of the next data.
 
 use std::os::fd::RawFd;
 
@@ -10,12 +10,11 @@ use super::ring::{Completion, Ring};
 /// A part of a command's buffer to receive into.
 pub(super) type DataPlace = sluice_core::DataPlace<Buffer>;
 
-/// Room for what follows a command's data, in bytes: for many capsules, and little of the next
-/// command's data, which is copied from here.
+/// Room behind a command's data, in bytes: for many capsules, and little of the next command's data, which is copied
+/// from here.
 const REST: usize = 4096;
 
-/// The kernel's description of a receive, and the room for what it receives beside a command's
-/// data.
+/// The kernel's description of a receive, and the room for bytes beside a command's data.
 #[derive(Debug)]
 struct Message {
     header: Box<libc::msghdr>,
@@ -57,16 +56,15 @@ impl Rest {
     }
 }
 
-/// The receive of one socket. The memory that the kernel was told of stays where it is when this
-/// value moves.
+/// The receive of one socket. The memory that the kernel uses stays in place when this value moves.
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
     /// Message that is kept from one receive to the next.
     idle: Option<Message>,
     /// Whether the last receive has left nothing in the socket.
     emptied: bool,
-    /// Whether that is not known: over TLS the kernel does not say it, and takes a socket in which a
-    /// KeyUpdate waits for one that has nothing.
+    /// Whether that is not known: over TLS the kernel does not report it, and treats a socket in which a KeyUpdate
+    /// waits like an empty one.
     unknown: bool,
     /// The receive that is in the ring.
     active: Option<(Message, Option<DataPlace>)>,

@@ -1,9 +1,9 @@
-//! I/O buffers that the kernel keeps at hand for the ring (io_uring's registered buffers): it finds and
-//! pins their pages once, and not for each command.
+//! I/O buffers that the kernel keeps at hand for the ring (io_uring's registered buffers): it finds and pins their
+//! pages once, and not for each command.
 //!
-//! An arena is registered part by part, each when a command first goes to a device with a buffer of it:
-//! no turn takes long, and memory that no such command uses is not kept. Where the kernel refuses a part
-//! (RLIMIT_MEMLOCK), commands go on as they do without.
+//! An arena is registered part by part, each when a command first goes to a device with a buffer of it: no turn
+//! takes long, and memory that no such command uses is not kept. If the kernel refuses a part (RLIMIT_MEMLOCK), its
+//! buffers are used unregistered.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Once;

@@ -14,7 +14,7 @@ const RUNS_MAX: usize = 1024;
 /// A KeyUpdate (RFC 8446, section 4.6.3): it answers one, and asks for none.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 
-/// What tells the kernel the type of a record: of handshake messages.
+/// The control message with a record's type: a handshake message.
 #[repr(C)]
 struct RecordType {
     header: libc::cmsghdr,
@@ -25,7 +25,7 @@ impl RecordType {
     const HANDSHAKE: u8 = 22;
 
     fn handshake() -> Self {
-        // The length without what the alignment adds, as the kernel wants it.
+        // The length without padding for alignment, as the kernel wants it.
         let length = std::mem::offset_of!(Self, kind) + 1;
         let (cmsg_level, cmsg_type) = (libc::SOL_TLS, libc::TLS_SET_RECORD_TYPE);
         let header = libc::cmsghdr { cmsg_len: length, cmsg_level, cmsg_type };
@@ -52,7 +52,7 @@ impl KeyUpdate {
         Box::new(Self { message: KEY_UPDATE, kind, run, header, flying: false })
     }
 
-    /// Has the description point to what it describes, which moves no more.
+    /// Points the description to its parts, which move no more.
     fn describe(&mut self) -> *const libc::msghdr {
         self.flying = true;
         self.run.iov_base = self.message.as_mut_ptr().cast();
@@ -87,14 +87,14 @@ impl Sending {
         self.parts = true;
     }
 
-    /// Has a KeyUpdate go before the next data, and before the rest of a batch. Where one is to go
-    /// already, it answers this request too.
+    /// Puts a KeyUpdate before the next data, and before the rest of a batch. A KeyUpdate that waits already
+    /// answers this request too.
     pub(super) fn change_key(&mut self) {
         self.key_update.get_or_insert_with(KeyUpdate::new);
     }
 
-    /// Takes the completion of a KeyUpdate with `result`, bytes or a negated errno. Returns whether
-    /// it was sent; `None`: what has completed is a send of the batch.
+    /// Takes the completion of a KeyUpdate with `result`, bytes or a negated errno. Returns whether it was sent;
+    /// `None` if a send of the batch has completed.
     pub(super) fn key_changed(&mut self, result: i32) -> Option<bool> {
         self.key_update.take_if(|update| update.flying)?;
         Some(usize::try_from(result) == Ok(KEY_UPDATE.len()))
@@ -119,7 +119,7 @@ impl Sending {
         self.submit(socket, tag, ring);
     }
 
-    /// Submits what is left of the batch, or the KeyUpdate that goes before it.
+    /// Submits the rest of the batch, or the KeyUpdate that goes before it.
     pub(super) fn submit(&mut self, socket: RawFd, tag: u64, ring: &mut Ring) {
         let Some(batch) = &self.batch else {
             debug_assert!(false, "what is submitted is left of a batch");

@@ -44,7 +44,7 @@ pub(super) type QueueEnd =
 /// A batch that is over, and why its connection is.
 type SendEnded = (Batch<TxData<Buffer>>, Option<Cow<'static, str>>);
 
-/// The ring of one reactor, and what is on it.
+/// The ring of one reactor, and everything on it.
 #[derive(Debug)]
 pub(super) struct Uring {
     pub(super) ring: Ring,
@@ -75,7 +75,7 @@ struct Link {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// What there is beside it where the kernel sends and receives records of TLS.
+    /// The session's state if the kernel sends and receives TLS records.
     tls: Option<Box<Session>>,
     receiving: Receiving,
     sending: Sending,
@@ -126,9 +126,8 @@ impl Uring {
         }
     }
 
-    /// Says why a connection is over after a receive that ended with `result`, 0 or less; `None`: a
-    /// new key has come over TLS, and more may be received. What a peer over TLS has done wrong is
-    /// logged.
+    /// Describes why a connection is over after a receive that ended with `result`, 0 or less; `None`: a new key
+    /// has come over TLS, and more may be received. Faults of a peer over TLS are logged.
     pub(super) fn why_over(&mut self, key: Key, result: i32) -> Option<Cow<'static, str>> {
         let now = self.shared.clock.now();
         let Some(Socket { fd, tls: Some(session), sending, .. }) = self.socket_mut(key) else {

@@ -1,8 +1,8 @@
-//! What comes on a connection over TLS that is not data.
+//! Events of a connection over TLS other than data.
 
 use std::borrow::Cow;
 
-/// What has come on a connection over TLS when a receive has failed.
+/// The event on a connection over TLS when a receive has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     /// The peer sends with a new key, by which is received from now on.
@@ -19,7 +19,7 @@ pub(crate) enum Came {
 pub(crate) enum End {
     /// The peer has closed it (close_notify).
     Closed,
-    /// The peer has done what no host does, in words.
+    /// The peer has done something that no host does, in words.
     Fault(Cow<'static, str>),
     /// The socket has failed.
     Lost,

@@ -34,8 +34,8 @@ pub(super) struct GeneratedPsks {
 }
 
 impl GeneratedPsks {
-    /// Keeps a key. Where its host has too many for the subsystem its oldest one goes; where there are
-    /// too many in all, the oldest one of the host that has the most.
+    /// Keeps a key. If its host has too many for the subsystem, its oldest one is evicted; if there are too many in
+    /// all, the oldest one of the host with the most.
     pub(super) fn keep(
         &mut self,
         now: Nanos,

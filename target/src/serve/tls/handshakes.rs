@@ -120,7 +120,7 @@ impl Thread<'_> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // Each one that waits has its place behind the first.
+        // Waiting connections have their places behind the first.
         let ready: Vec<bool> = asked.iter().map(|one| one.any().unwrap_or(true)).collect();
         drop(asked);
         self.go_on(ready.get(1..).unwrap_or_default());
@@ -172,7 +172,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Makes what a handshake on a socket needs.
+    /// Makes the context for a handshake, and makes a socket non-blocking.
     fn prepare(&mut self, socket: &OwnedFd) -> Result<(), TlsError> {
         if self.context.is_none() {
             let (keys, clock) = (Arc::clone(self.shared.tls.keys()), self.shared.clock.clone());

@@ -42,7 +42,7 @@ impl KeyringThread {
         let keyring = Keyring::new(name).ok_or(io::ErrorKind::InvalidInput)?;
         let (calls, received) = mpsc::channel::<Call>();
         Builder::new().name("keyring".to_owned()).spawn(move || {
-            // Without this thread no key would be found, and nobody would be told why.
+            // Without this thread no key would be found, and nobody would know why.
             let _guard = AbortOnPanic;
             for call in received {
                 call(&keyring);
@@ -66,7 +66,7 @@ impl KeyringThread {
     }
 }
 
-/// The keyring, and what was told of it last.
+/// The keyring, and the last report about it.
 #[derive(Debug)]
 struct HostKeyring {
     thread: KeyringThread,
@@ -75,7 +75,7 @@ struct HostKeyring {
     missing: Mutex<Option<Instant>>,
 }
 
-/// What was told of a keyring last: why it could not be used, and when.
+/// The last report about a keyring: why it could not be used, and when.
 #[derive(Debug, Default)]
 struct Told {
     fault: Option<KeyringError>,
@@ -83,8 +83,8 @@ struct Told {
 }
 
 impl HostKeyring {
-    /// Tells how a look-up went, where that is another answer than before and not too soon: peers may
-    /// ask for keys without end.
+    /// Reports the result of a look-up if it differs from the last report and is not too soon: peers may ask for
+    /// keys without end.
     fn tell(&self, fault: Option<KeyringError>) {
         let mut told = lock(&self.told);
         if told.fault == fault || told.at.is_some_and(|at| at.elapsed() < BETWEEN) {
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// Says whether the calling thread has a keyring of its own, and so credentials of its own.
+    /// Returns whether the calling thread has a keyring of its own, and so credentials of its own.
     fn has_own_keyring() -> Result<bool, Errno> {
         // SAFETY: numbers only. The last one asks for no new keyring.
         let result = unsafe {

@@ -1,14 +1,14 @@
-//! NVMe/TCP over TLS. A connection that came through a listener with TLS goes from the first reactor
-//! to a thread of its own, which makes the handshakes ([`run`]), and comes back as a socket that
-//! carries plain bytes: the kernel does the rest (kTLS).
+//! NVMe/TCP over TLS. A connection that came through a listener with TLS goes from the first reactor to a thread of
+//! its own, which makes the handshakes ([`run`]), and comes back as a socket that carries plain bytes: the kernel
+//! does the rest (kTLS).
 //!
 //! - `keys`: the hosts' keys, and which of them an identity names.
-//! - `keyring`: those of them that are in a keyring of the kernel, and the thread that asks for them.
-//! - `generated`: those of them that authentications have made.
+//! - `keyring`: keys in a keyring of the kernel, and the thread that asks for them.
+//! - `generated`: keys that authentications have made.
 //! - `waiting`: the handshakes that are under way, which are bounded.
-//! - `shared`: what the threads share.
-//! - `refused`: what is noted of a connection that is not served.
-//! - `came`, `records`: what comes that is not data: a new key, or why a connection is over.
+//! - `shared`: the state that the threads share.
+//! - `refused`: records of connections that are not served.
+//! - `came`, `records`: events other than data: a new key, or why a connection is over.
 //! - `handshakes`: the thread.
 
 mod came;

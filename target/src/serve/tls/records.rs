@@ -1,5 +1,5 @@
-//! What a connection over TLS has that is not data: the kernel takes data out of records, and leaves
-//! others to the program, by a receive that fails.
+//! Records other than data on a connection over TLS: the kernel takes data out of records, and leaves others to the
+//! program, by a receive that fails.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::sys::line_bound::{Bucket, Rate};
 /// for some 24 million records (RFC 8446, section 5.5): no host needs one each second.
 const UPDATES: Rate = Rate { burst: 16, each: Duration::from_secs(1) };
 
-/// What a connection over TLS has beside its socket.
+/// The state of a connection over TLS, beside its socket.
 #[derive(Debug)]
 pub(crate) struct Session {
     secrets: TrafficSecrets,
@@ -27,11 +27,10 @@ impl Session {
         Self { secrets, updates: Bucket::default() }
     }
 
-    /// Says what has come, or why the connection is over, where a receive has failed with the error
-    /// number `errno`.
+    /// Returns the event after a receive that failed with the error number `errno`: a new key, or why the
+    /// connection is over.
     ///
-    /// Beside data, a new key of the peer is taken. Whoever sends another record has lost its
-    /// connection, however many it sends.
+    /// Beside data, only a new key of the peer is accepted. Any other record ends the connection.
     pub(crate) fn came(&mut self, now: Nanos, socket: &OwnedFd, errno: i32) -> Came {
         Came::Over(match errno {
             libc::EIO => match record::take(socket) {

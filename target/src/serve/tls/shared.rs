@@ -1,4 +1,4 @@
-//! What the first reactor, the thread of handshakes and the control plane share.
+//! The state that the first reactor, the thread of handshakes and the control plane share.
 
 use std::collections::HashMap;
 use std::io;
@@ -35,7 +35,7 @@ pub(crate) struct Incoming {
     pub(crate) peer: SocketAddr,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Debug)]
 pub(crate) struct TlsShared {
     /// Whether connections of each listener are over TLS.
@@ -46,7 +46,7 @@ pub(crate) struct TlsShared {
 }
 
 impl TlsShared {
-    /// Makes the state without listeners, and without keys but those of a keyring of the kernel.
+    /// Makes the state without listeners, and with no keys but a kernel keyring's.
     ///
     /// # Errors
     /// No file descriptor or thread is left.
@@ -68,7 +68,7 @@ impl TlsShared {
         };
     }
 
-    /// Says whether connections of a listener are over TLS; `None`: the listener is gone.
+    /// Returns whether connections of a listener are over TLS; `None`: the listener is gone.
     pub(crate) fn channel(&self, id: ListenerId) -> Option<SecureChannel> {
         lock(&self.listeners).get(&id).copied()
     }

@@ -32,8 +32,8 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Adds one of a peer. Returns the one that goes where there are too many: the oldest of its own
-    /// address, or of the address with the most.
+    /// Adds a connection of a peer. If there are too many, returns an evicted one: the oldest of its own address,
+    /// or of the address with the most.
     pub(super) fn come(&mut self, now: Nanos, peer: IpAddr, value: T) -> Option<T> {
         let address = peer.to_canonical();
         self.0.push(Entry { address, until: now + LIMIT, value });
@@ -49,7 +49,7 @@ impl<T> Waiting<T> {
         Some(self.0.remove(oldest).value)
     }
 
-    /// Takes those out for which `over` holds, or whose time has passed, which it is told.
+    /// Removes the entries for which `over` holds; its second argument is whether the entry's time has passed.
     pub(super) fn take(
         &mut self,
         now: Nanos,
