@@ -15,7 +15,7 @@ use super::preflight::{self, Findings};
 use crate::sys::access;
 use crate::sys::version::VERSION_AND_COMMIT;
 
-/// Exit status: the file is valid, and this machine has what it asks for.
+/// Exit status: the file is valid, and this machine meets its requirements.
 const VALID: u8 = 0;
 /// Exit status: the file has errors.
 const INVALID: u8 = 1;
@@ -56,7 +56,7 @@ pub struct Args {
     pub log: Option<LogTarget>,
 }
 
-/// Where to log.
+/// The log's destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogTarget {
     /// The systemd journal, with fields.
@@ -84,7 +84,7 @@ impl Args {
         }
     }
 
-    /// Returns the filter for what is logged.
+    /// Returns the filter for the log.
     #[must_use]
     pub fn log_filter(&self) -> String {
         let variable = || std::env::var("SLUICEGATE_LOG").ok().filter(|level| !level.is_empty());
@@ -96,8 +96,8 @@ impl Args {
     }
 }
 
-/// Does `--check`: writes whether `file` is valid and what it means to `out`, and its errors and
-/// what this machine lacks to `errors`. With `offline` only the file is checked.
+/// Does `--check`: writes to `out` whether `file` is valid and its meaning, and to `errors` its errors and the
+/// machine's unmet requirements. With `offline` only the file is checked.
 #[must_use]
 pub fn check(
     file: &Path,

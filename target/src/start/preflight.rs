@@ -22,19 +22,17 @@ use crate::serve::reactor::ring::{Ring, RingSize};
 use crate::serve::{rdma, tls};
 use crate::sys::{access, socket};
 
-/// What was found on this machine, one sentence each.
+/// The findings on this machine, one sentence each.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What it lacks: a start fails, or a host would connect without the secret or key that it has.
+    /// Unmet requirements: a start fails, or a host would connect without its secret or key.
     pub lacks: Vec<String>,
-    /// What is dubious about the configuration with the secrets and keys of hosts that it has: a start
-    /// succeeds all the same.
+    /// Doubts about the configuration with the present secrets and keys of hosts: a start succeeds all the same.
     pub warnings: Vec<String>,
 }
 
-/// Looks at this machine. Where it lacks nothing, a start should succeed.
-/// Addresses, files and devices of a Sluicegate daemon that answers on the configuration's control
-/// socket do not count as taken.
+/// Looks at this machine. If it lacks nothing, a start should succeed. Addresses, files and devices of a Sluicegate
+/// daemon that answers on the configuration's control socket do not count as taken.
 #[must_use]
 pub fn look(config: &Config) -> Findings {
     let own = |path: &PathBuf| OwnFile { path: path.clone(), what: "the state file" };

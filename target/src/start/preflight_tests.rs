@@ -43,7 +43,7 @@ fn lacking(config: &Config) -> Vec<String> {
     look(config).lacks
 }
 
-/// Checks that a configuration lacks one thing, which is told with these words. Returns all words.
+/// Checks that a configuration lacks one thing, described with these words. Returns all words.
 fn lacks(config: &Config, words: &str) -> String {
     let lacks = lacking(config);
     assert!(matches!(&lacks[..], [one] if one.contains(words)), "{words}: {lacks:?}");
@@ -107,7 +107,7 @@ fn more_than_a_file_system_has_is_a_warning_and_more_than_a_file_can_hold_is_ref
         format!("backend = \"file\"\npath = \"{path}\"\nsize = \"{size}\"\ncreate = true\n")
     };
     assert!(look(&place.namespace(&disk("1.img", "1 MiB"))).warnings.is_empty());
-    // Half of what is free, twice and a little more.
+    // A little more than half of the free space, once and twice.
     let told = nix::sys::statvfs::statvfs(place.0.path()).unwrap();
     let free = told.blocks_available() * told.fragment_size();
     let half = format!("{} B", (free / 2).next_multiple_of(4096) + (64 << 20));

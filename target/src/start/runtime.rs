@@ -1,11 +1,12 @@
 //! The running target: its parts, its start and its end.
 //!
-//! - `threads`: the threads; `keeper`: the one that opens namespaces' devices, with `helpers` for what may not answer.
+//! - `threads`: the threads; `keeper`: the thread that opens namespaces' devices, with `helpers` for devices that
+//!   may not answer.
 //! - `engine`: the methods for the control plane.
-//! - `listeners`, `subsystems`, `namespaces`: the objects that come and go; `table`: the state of
-//!   each namespace; `shown`: its image for hosts; `recovery`: devices that go away and come back.
-//! - `settings`: the configuration, translated for the service and the arbiter; `hurt`: the hosts
-//!   that would lose something by a change.
+//! - `listeners`, `subsystems`, `namespaces`: the objects that come and go; `table`: the state of each namespace;
+//!   `shown`: its image for hosts; `recovery`: devices that go away and come back.
+//! - `settings`: the configuration, translated for the service and the arbiter; `hurt`: the hosts that would lose
+//!   something by a change.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -59,14 +60,14 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts the reactors and everything that the configuration names. A namespace whose device
-    /// does not open is shown as not ready: hosts are told to retry, and the device is tried until
-    /// it opens. So is the RDMA device of a listener. `remembered` is the state of the namespaces' files and
-    /// devices when they were open last, their identities, and the hosts that may come back.
+    /// Starts the reactors and everything that the configuration names. A namespace whose device does not open is
+    /// shown as not ready: hosts must retry, and the device is tried until it opens, as is the RDMA device of a
+    /// listener. `remembered` is the state of the namespaces' files and devices when they were open last, their
+    /// identities, and the hosts that may come back.
     ///
     /// # Errors
-    /// The kernel lacks what a reactor needs, an address cannot be listened on, a subsystem is
-    /// refused, or the secrets of hosts cannot be read.
+    /// The kernel lacks a feature that a reactor needs, an address cannot be listened on, a subsystem is refused,
+    /// or the secrets of hosts cannot be read.
     pub fn start(config: &Config, remembered: Remembered) -> anyhow::Result<Arc<Self>> {
         let Remembered { seen, identities, mut hosts } = remembered;
         let backings = Backings::new(&config.target, seen, identities);
@@ -99,7 +100,7 @@ impl Runtime {
     }
 
     fn populate(&self, config: &Config) -> anyhow::Result<()> {
-        // Before the first host comes: one that has a secret must not get in without it.
+        // Before the first host comes: a host with a secret must not get in without it.
         let keys = self.read_host_keys().context("secrets of hosts")?;
         for warning in unproved::at_start(config, &keys) {
             tracing::warn!("{warning}");
@@ -158,7 +159,7 @@ impl Runtime {
         self.threads.wait(&self.recovery);
     }
 
-    /// Says whether all reactors have turned within `limit` (they do so every 100 ms).
+    /// Returns whether all reactors have turned within `limit` (they do so every 100 ms).
     #[must_use]
     pub fn is_alive(&self, limit: Duration) -> bool {
         let now = self.shared.clock.now();

@@ -1,7 +1,6 @@
 //! The daemon's reactions to signals.
 //!
-//! | signal | what it does |
-//! |---|---|
+//! | signal | effect | |---|---|
 //! | SIGTERM, SIGINT | drains and ends; the second one ends at once |
 //! | SIGQUIT | ends at once |
 //! | SIGHUP | reads the configuration file again; from a terminal that goes away: as SIGTERM |
@@ -11,8 +10,8 @@
 //! | SIGXCPU | nothing, with a warning: the limit on CPU time ends the process soon |
 //! | SIGPIPE | nothing: Rust programs ignore it, and a write to a closed pipe is an error |
 //!
-//! Signals of a defect (SIGSEGV, SIGABRT and the like), real-time signals and job control (SIGTSTP)
-//! do what they do to every process.
+//! Signals of a defect (SIGSEGV, SIGABRT and the like), real-time signals and job control (SIGTSTP) have their
+//! default effects.
 
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ pub fn meaning(signal: Signal, kernel: bool) -> Asked {
     }
 }
 
-/// What signals can do to the daemon.
+/// The actions of signals on the daemon.
 pub trait Daemon {
     /// Drains and ends; with `now`, ends at once.
     fn end(&self, now: bool);
@@ -84,8 +83,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals. Call this before any thread is started: then all threads leave the
-    /// signals to the one that waits for them, and no signal is lost.
+    /// Takes the signals. Call this before any thread is started: then all threads leave the signals to the thread
+    /// that waits for them, and no signal is lost.
     ///
     /// # Errors
     /// No descriptor is left.

@@ -15,8 +15,8 @@ pub struct Facts {
     pub service: bool,
     /// The first folder on the way to the path that does not exist.
     pub missing: Option<PathBuf>,
-    /// The path, or a folder on the way to it, with mode 000, which permits nothing. With such a
-    /// folder systemd covers what a unit hides.
+    /// The path, or a folder on the way to it, with mode 000, which permits nothing. With such a folder systemd
+    /// covers paths that a unit hides.
     pub hidden: Option<PathBuf>,
 }
 
@@ -52,9 +52,8 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Says whether systemd started this process as a service. Children of a service, such as a
-/// terminal's shell, inherit the variables that systemd sets; since version 248 one of them names
-/// the service's own process.
+/// Returns whether systemd started this process as a service. Children of a service, such as a terminal's shell,
+/// inherit the variables that systemd sets; since version 248 one of them names the service's own process.
 fn is_service() -> bool {
     let variable = |name| std::env::var(name).ok();
     started_by_systemd(
@@ -81,8 +80,7 @@ pub fn explain(error: &io::Error, path: &Path) -> String {
     }
 }
 
-/// Says what to do where `path` cannot be used because of `errno`; `None` where the error's own
-/// text suffices.
+/// Returns the remedy if `path` cannot be used because of `errno`; `None` if the error's own text suffices.
 #[must_use]
 pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
     let path = &absolute(path);

@@ -6,9 +6,9 @@ use sluice_config::ClockSource;
 
 /// The daemon's clock: nanoseconds since its start.
 ///
-/// A reactor reads the time in every turn. Where reading the kernel's clock takes a system call
-/// (user-mode kernels, some hypervisors), that call would cost more than the turn, so the CPU's time
-/// stamp counter is read where it is invariant. [`ClockSource::Monotonic`] reads the kernel's clock.
+/// A reactor reads the time in every turn. If reading the kernel's clock takes a system call (user-mode kernels,
+/// some hypervisors), that call would cost more than the turn, so the CPU's time stamp counter is read where it is
+/// invariant. [`ClockSource::Monotonic`] reads the kernel's clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     source: Source,

@@ -16,7 +16,7 @@ impl<T> Default for DeferredFree<T> {
 }
 
 impl<T> DeferredFree<T> {
-    /// Keeps a value until no reactor has it any more, and frees those that no reactor has.
+    /// Keeps a value until no reactor has it any more, and frees values that no reactor has.
     pub(crate) fn keep(&self, value: Arc<T>) {
         let mut all = lock(&self.0);
         all.push(value);

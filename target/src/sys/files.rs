@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The mode of files that the daemon creates, whatever its umask allows: such files hold hosts'
-/// data, or say which hosts may have it.
+/// The mode of files that the daemon creates, even if its umask permits more: such files hold hosts' data, or the
+/// names of hosts that may have it.
 const MODE: u32 = 0o600;
 
 /// Creates a file, and opens it to read and write it.

@@ -1,9 +1,9 @@
-//! The bound on lines of the log that others cause: peers, by their addresses, and users whose changes
-//! are refused. Without it, whoever can reach a listener or the control socket could fill the journal.
+//! The bound on lines of the log that others cause: peers, by their addresses, and users whose changes are refused.
+//! Without it, anybody with access to a listener or the control socket could fill the journal.
 //!
-//! Each source may cause ten lines at once and one a second after that, all sources together a hundred
-//! at once and twenty a second. Lines beyond that are left out and counted; every ten seconds at most,
-//! a line tells the count. Time is an argument.
+//! Each source may cause ten lines at once and one a second after that, all sources together a hundred at once and
+//! twenty a second. Lines beyond that are left out and counted; every ten seconds at most, a line tells the count.
+//! Time is an argument.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -34,7 +34,7 @@ pub(crate) struct Rate {
 pub(crate) struct Bucket(Nanos);
 
 impl Bucket {
-    /// Says whether once more is within the rate.
+    /// Returns whether once more is within the rate.
     pub(crate) fn has_one(self, now: Nanos, rate: Rate) -> bool {
         self.0.since(now) <= rate.each * (rate.burst - 1)
     }
@@ -87,7 +87,7 @@ impl<K> Default for LineBound<K> {
 }
 
 impl<K: Copy + Eq + Hash> LineBound<K> {
-    /// Says whether a line that a source causes now is logged. A line that is not is counted.
+    /// Returns whether a line that a source causes now is logged; otherwise it is counted.
     pub(crate) fn allows(&mut self, now: Nanos, source: K) -> bool {
         if self.sources.len() >= SOURCES_MAX && !self.sources.contains_key(&source) {
             self.sources.retain(|_, lines| lines.bucket.0 > now || lines.left_out > 0);
@@ -111,7 +111,7 @@ impl<K: Copy + Eq + Hash> LineBound<K> {
         allowed
     }
 
-    /// Returns what was left out since the last call that returned something, [`TELL_EVERY`] ago or
+    /// Returns the lines left out since the last call that returned some, if that call was [`TELL_EVERY`] ago or
     /// longer.
     pub(crate) fn tell(&mut self, now: Nanos) -> Option<LeftOut<K>> {
         if self.unreported == 0 || now.since(self.reported) < TELL_EVERY {

@@ -46,7 +46,7 @@ impl Mapping {
         self.length
     }
 
-    /// Says whether the mapping has no bytes, which is never so.
+    /// Returns whether the mapping has no bytes, which is never so.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0

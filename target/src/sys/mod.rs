@@ -1,5 +1,5 @@
-//! What the other folders want of the operating system, and small helpers of all of them. This folder
-//! imports none of the others.
+//! The operating system's services for the other folders, and small helpers of all of them. This folder imports
+//! none of the others.
 
 pub mod access;
 pub mod clock;

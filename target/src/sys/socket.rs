@@ -161,7 +161,7 @@ pub(crate) fn bind_to(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Says why listening on `address` failed, and what would be right.
+/// Describes why listening on `address` failed, with the remedy.
 #[must_use]
 pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
     let (ip, port) = (address.ip(), address.port());
@@ -209,11 +209,11 @@ pub fn peer(socket: &OwnedFd) -> io::Result<SocketAddr> {
     internet_address(&address).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Sets the options of an accepted socket: answers leave at once, and a peer that has vanished
-/// without a word is noticed, whatever its keep-alive time.
+/// Sets the options of an accepted socket: answers leave at once, and a peer that has vanished without a word is
+/// noticed, independent of its keep-alive time.
 ///
 /// # Errors
-/// The kernel takes none of them.
+/// The kernel refuses an option.
 pub fn prepare(socket: &OwnedFd) -> io::Result<()> {
     setsockopt(socket, sockopt::TcpNoDelay, &true)?;
     let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
@@ -255,8 +255,8 @@ pub fn received_tos(socket: &OwnedFd) -> Option<u8> {
     }
 }
 
-/// Sets the DSCP of what a socket sends (IP_TOS, IPV6_TCLASS), and the priority by
-/// which this machine's own queues order them (SO_PRIORITY, 0 to 6).
+/// Sets the DSCP of a socket's packets (IP_TOS, IPV6_TCLASS), and their priority in this machine's own queues
+/// (SO_PRIORITY, 0 to 6).
 ///
 /// # Errors
 /// The kernel refuses.

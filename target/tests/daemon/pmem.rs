@@ -1,4 +1,4 @@
-//! Regions of persistent memory, and what stands in for them, under a daemon that is killed.
+//! Regions of persistent memory, and of its substitutes, under a daemon that is killed.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,13 +15,13 @@ const BLOCKS: u32 = 64;
 /// The number of hosts; each has its own blocks.
 const HOSTS: u32 = 4;
 
-/// Returns the bytes of a block: its number and that of the write, over and over.
+/// Returns the bytes of a block: its number and the write's, over and over.
 fn bytes(lba: u32, write: u32) -> Vec<u8> {
     let words = [lba.to_le_bytes(), write.to_le_bytes()];
     std::iter::repeat_n(words, 512).flatten().flatten().collect()
 }
 
-/// What a host knows of its blocks.
+/// A host's record of its blocks.
 #[derive(Clone, Debug)]
 struct Known {
     /// The last write of each block that was acknowledged.
@@ -53,7 +53,7 @@ fn write_on(address: SocketAddr, nsid: u32, host: u32, known: &mut Known, count:
     }
 }
 
-/// Checks that each block is as its last acknowledged write left it, or as the one that was cut off.
+/// Checks that each block holds its last acknowledged write, or the write that was cut off.
 fn check(address: SocketAddr, nsid: u32, known: &mut [Known]) {
     let (_admin, [mut queue]) = connected(address);
     for lba in 0..BLOCKS {

@@ -35,7 +35,7 @@ fn await_state(runtime: &Runtime, nsid: u32, state: Availability) -> NamespaceSt
     seen
 }
 
-/// Says whether a status is Namespace Not Ready, whatever its retry delay.
+/// Returns whether a status is Namespace Not Ready, with any retry delay.
 fn is_not_ready(status: Status) -> bool {
     status.bits() & 0x7ff == Status::NAMESPACE_NOT_READY.bits() && !status.is_dnr()
 }

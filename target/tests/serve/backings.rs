@@ -150,7 +150,7 @@ fn a_file_that_was_served_is_never_made_again_nor_filled_up() {
     File::options().write(true).open(&path).unwrap().set_len(MIB / 2).unwrap();
     assert!(!start(&namespace));
     assert_eq!(path.metadata().unwrap().len(), MIB / 2, "filled up with zeroes");
-    // A file from a backup is served, and one that has grown is, too.
+    // A file from a backup is served, and so is a file that has grown.
     std::fs::remove_file(&path).unwrap();
     File::create(&path).unwrap().set_len(2 * MIB).unwrap();
     assert!(start(&namespace));

@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Says whether the target has sent anything that was not read yet.
+    /// Returns whether the target has sent anything not read yet.
     pub(crate) fn has_answers(&self) -> bool {
         self.0.has_answers().unwrap()
     }

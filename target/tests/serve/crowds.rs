@@ -139,7 +139,7 @@ fn known_from(peer: SocketAddr, runtime: &Runtime) -> OwnedFd {
     socket.unwrap()
 }
 
-/// Says whether this process has a socket open, by the link of its descriptor.
+/// Returns whether this process has a socket open, by the link of its descriptor.
 fn has_open(socket: &Path) -> bool {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
     let mut links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());

@@ -1,4 +1,4 @@
-//! What hosts may do, through the whole daemon: while they are connected, on all their queues.
+//! The rights of hosts, through the whole daemon: while they are connected, on all their queues.
 
 use fabric::nvme::{Sqe, Status, opcode};
 use sluice_config::{AllowedHost, HostRights};

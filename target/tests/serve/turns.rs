@@ -20,7 +20,7 @@ const RESPONSE: u64 = 24;
 const ANSWER: u64 = 24 + 4096;
 /// Rounds of the host that has to go on.
 const ROUNDS: u32 = 100;
-/// Admin commands of others that may be answered while a host has a write and a read: those of some
+/// Admin commands of other hosts that may be answered while a host has a write and a read: as many as in some
 /// turns.
 const MEANWHILE: u64 = 1000;
 

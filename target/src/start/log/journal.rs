@@ -36,7 +36,7 @@ const NAME_MAX: usize = 64;
 pub(super) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
-    /// The number of entries that the journal refused since the last one that it took.
+    /// The number of entries that the journal refused since it last accepted one.
     lost: AtomicU64,
 }
 

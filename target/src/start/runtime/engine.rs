@@ -1,5 +1,5 @@
-//! The methods for the control plane. The lock of changes keeps them and the keeper apart; it is not held while a file or
-//! device is opened, looked at or closed, which may wait for one that does not answer.
+//! The methods for the control plane. The lock of changes keeps them and the keeper apart; it is not held while a
+//! file or device is opened, looked at or closed, since an unresponsive one would block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -301,8 +301,8 @@ impl Engine for Runtime {
 }
 
 impl Runtime {
-    /// Adds the network's state to connections, and who has proved itself. The lock of the connections,
-    /// which reactors take, must not be held.
+    /// Adds the network's state to connections, and whether their hosts are authenticated. The lock of the
+    /// connections, which reactors take, must not be held.
     fn complete<'a>(&self, states: impl IntoIterator<Item = &'a mut ConnectionState>) {
         let mut states: Vec<_> = states.into_iter().collect();
         for state in &mut states {

@@ -129,18 +129,18 @@ impl<K: Clone + Debug + Ord + Send + 'static> Helpers<K> {
         self.run(key, work)
     }
 
-    /// Says whether work of a key was left alone and has not ended.
+    /// Returns whether work of a key was left alone and has not ended.
     pub(super) fn has_left_alone(&self, key: &K) -> bool {
         lock(&self.running.keys).get(key) == Some(&true)
     }
 
-    /// Says whether work of a key has not ended.
+    /// Returns whether work of a key has not ended.
     #[cfg(test)]
     pub(super) fn is_running(&self, key: &K) -> bool {
         lock(&self.running.keys).contains_key(key)
     }
 
-    /// Says whether work has not ended.
+    /// Returns whether work has not ended.
     pub(super) fn are_busy(&self) -> bool {
         !lock(&self.running.keys).is_empty()
     }

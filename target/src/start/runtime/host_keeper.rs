@@ -24,7 +24,7 @@ pub(super) fn keep_hosts(
     const LONGEST: Duration = Duration::from_millis(200);
     let mut next = Nanos(0);
     loop {
-        // What the last connections left behind is stored before the end.
+        // The last connections' changes are stored before the end.
         let last = over();
         let now = shared.clock.now();
         if now < next && !last {

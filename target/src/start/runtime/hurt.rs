@@ -125,7 +125,7 @@ fn sees(service: &Service, controller: &ControllerSummary<'_>, nsid: u32) -> boo
     service.namespaces(controller.id).get(nsid).is_some()
 }
 
-/// Says whether a namespace would become smaller.
+/// Returns whether a namespace would become smaller.
 fn shrinks(
     shared: &Shared,
     (nqn, nsid): (&str, u32),

@@ -28,7 +28,7 @@ use crate::sys::sync::lock;
 
 /// The time after which a device or file system does not answer: the others are looked at meanwhile.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
-/// The same for what an operator asks for, which may take longer: a file grows, or a page cache is written back.
+/// The same for an operator's request, which may take longer: a file grows, or a page cache is written back.
 const CHANGES_WITHIN: Duration = Duration::from_secs(30);
 
 /// Work that may wait for a device or file system. No two threads do the same at once.
@@ -44,7 +44,7 @@ pub(super) enum Task {
     OpenRegion(String),
     /// Tries again to open regions that are not open.
     OpenRegions,
-    /// Does what an operator asks for at a path.
+    /// Carries out an operator's request at a path.
     Change(PathBuf),
     /// Looks at the file systems of all files.
     Survey,
@@ -57,7 +57,7 @@ pub(super) enum Task {
 /// A try to open a namespace.
 #[derive(Debug)]
 pub(super) struct Try {
-    /// The fingerprint of what is at the path; `None` where nothing is, or it does not answer.
+    /// The fingerprint of the file or device at the path; `None` if there is none, or it does not answer.
     tried: Option<Fingerprint>,
     opened: Result<Opened, EngineError>,
 }
@@ -108,11 +108,11 @@ impl Namespaces {
         .with_context(|| format!("namespace {nsid} of {nqn}"))
     }
 
-    /// Adds a namespace on request. It is not added where its identity and the state of its device
-    /// cannot be kept: the next start could not tell it from a new one. Returns the UUID.
+    /// Adds a namespace on request. It is not added if its identity and the state of its device cannot be kept: the
+    /// next start could not distinguish it from a new one. Returns the UUID.
     ///
-    /// A namespace that was not available before the change that this is part of may stay so, and so may one that
-    /// is put back: its hosts keep the disk.
+    /// A namespace that was not available before the change that this is part of may stay so, and so may a
+    /// namespace that is put back: its hosts keep the disk.
     pub(super) fn add(
         self: &Arc<Self>,
         nqn: &str,
@@ -164,7 +164,7 @@ impl Namespaces {
         Ok(uuid)
     }
 
-    /// Tries to open a namespace's file or device within a time (`None`: that of [`Helpers::ask`]).
+    /// Tries to open a namespace's file or device within a time (`None`: the time of [`Helpers::ask`]).
     fn try_within(
         self: &Arc<Self>,
         (nqn, nsid): (&str, u32),
@@ -183,7 +183,7 @@ impl Namespaces {
         done.unwrap_or_else(|| Try { tried: None, opened: Err(does_not_answer(path)) })
     }
 
-    /// Does what an operator asks for at a file or device.
+    /// Carries out an operator's request at a file or device.
     fn ask<R: Send + 'static>(
         &self,
         path: Option<&Path>,
@@ -271,7 +271,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Puts a namespace in place that could not be opened: hosts see it, and are told to retry.
+    /// Adds a namespace that could not be opened: hosts see it, and must retry their commands.
     fn install_absent(
         &self,
         (nqn, nsid): (&str, u32),
@@ -298,7 +298,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Says whether a namespace is another disk than hosts may know by its NSID.
+    /// Returns whether a namespace is another disk than hosts may know by its NSID.
     fn replaces(&self, nqn: &str, nsid: u32, uuid: Uuid) -> bool {
         let is_identified = |other: Uuid| {
             let other = other.into_bytes();
@@ -338,7 +338,7 @@ impl Namespaces {
         self.table.forget_all_of(nqn);
     }
 
-    /// Closes the `devices` of a removed subsystem, and forgets what was seen of them.
+    /// Closes the `devices` of a removed subsystem, and forgets their recorded states.
     pub(super) fn retire_all_of(&self, nqn: &str, devices: &[BackendId]) {
         self.retire(devices);
         self.backings.forget(|(other, _)| other == nqn);
@@ -355,8 +355,8 @@ impl Namespaces {
         lock(&self.unsettled).retain(|place| !is_complete(place));
     }
 
-    /// Waits until no reactor has the devices and they are closed, so that they can be used otherwise. The wait is bounded:
-    /// commands may be in a device, and one that does not answer does not close.
+    /// Waits until no reactor has the devices and they are closed, so that they can be used otherwise. The wait is
+    /// bounded: commands may be in a device, and an unresponsive device does not close.
     fn retire(&self, backends: &[BackendId]) {
         const LONGEST: Duration = Duration::from_secs(5);
         let devices = self.shared.remove_devices(backends);
@@ -477,8 +477,8 @@ impl Namespaces {
         known.flatten().flatten()
     }
 
-    /// Looks at the file systems that files of namespaces are on, and warns of those that are
-    /// overcommitted; `is_change` says that an operator has changed namespaces.
+    /// Looks at the file systems of namespaces' files, and warns of overcommitted ones; `is_change` means that an
+    /// operator has changed namespaces.
     pub(super) fn survey(self: &Arc<Self>, is_change: bool) {
         // One look that does not end must not delay each change.
         if !self.helpers.has_left_alone(&Task::Survey) {
@@ -503,8 +503,8 @@ impl Namespaces {
         lock(&self.file_systems).clone()
     }
 
-    /// Returns what the operator should know of a namespace's file or device: how it is used, and that
-    /// its file system is overcommitted.
+    /// Returns warnings for the operator about a namespace's file or device: how it is used, and that its file
+    /// system is overcommitted.
     pub(super) fn warnings(&self, nqn: &str, nsid: u32) -> Vec<String> {
         let known = self.table.with(&(nqn.to_owned(), nsid), |known| {
             (known.open, known.config.backend.clone(), known.config.read_only)
@@ -543,7 +543,7 @@ impl Namespaces {
         });
         // A namespace that has just been removed is shown as far as hosts see it.
         let (kind, path, (state, reason), errors, open) = known.unwrap_or_default();
-        // One that was opened since `namespace` was read is shown with what it has now.
+        // A namespace that was opened since `namespace` was read is shown with its present properties.
         let reopened = open.filter(|open| *open != namespace.backend).and_then(|_| {
             self.shared.with_service(|service| service.namespace(nqn, namespace.nsid).cloned())
         });

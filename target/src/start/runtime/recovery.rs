@@ -20,7 +20,7 @@ use crate::sys::sync::lock;
 /// The time after which the keeper looks again at a device whose last user is about to let go of it.
 const SOON: Duration = Duration::from_millis(10);
 
-/// The recovery of devices: closes those that are gone, and opens them again.
+/// The recovery of devices: closes devices that are gone, and opens them again.
 #[derive(Debug)]
 pub(super) struct Recovery {
     pub(super) namespaces: Arc<Namespaces>,
@@ -36,7 +36,7 @@ impl Recovery {
         self.namespaces.shared.clock.now()
     }
 
-    /// Says whether a device has not answered yet.
+    /// Returns whether a device has not answered yet.
     pub(super) fn waits(&self) -> bool {
         self.namespaces.helpers.are_busy()
     }
@@ -105,7 +105,7 @@ impl Recovery {
         }
     }
 
-    /// Says whether nothing was heard of an open device that would make the keeper look at it.
+    /// Returns whether an open device gives the keeper no reason to look at it.
     fn is_quiet(&self, place: &Place) -> bool {
         let Namespaces { shared, table, .. } = &*self.namespaces;
         let open = table.with(place, |known| known.open).flatten();
@@ -154,7 +154,7 @@ impl Recovery {
         }
     }
 
-    /// Closes a device that is gone: its namespace stays, and hosts are told to retry.
+    /// Closes a device that is gone: its namespace stays, and hosts must retry their commands.
     fn close(&self, place: &Place, id: BackendId, device: Arc<OpenDevice>, why: String) {
         let Namespaces { shared, table, .. } = &*self.namespaces;
         let one = lock(&shared.change);
@@ -200,7 +200,7 @@ impl Recovery {
         shared.qos.remove_namespace(now, nqn, nsid);
         shared.refresh();
         let removed = shared.remove_devices(&[id]);
-        // Closing what does not answer takes long, and other changes are made meanwhile.
+        // Closing an unresponsive device takes long, and other changes are made meanwhile.
         drop(one);
         drop((removed, device));
         self.namespaces.close_unused();

@@ -52,8 +52,8 @@ fn max_namespaces(max_transfer: u32) -> u32 {
     (max_transfer.saturating_sub(ANA_LOG_HEAD) / 4).clamp(1, sluice_config::NSID_MAX)
 }
 
-/// Returns the rules by which a namespace's device is shared, by its own settings and the general
-/// ones. `seeks` is what the kernel says of the device.
+/// Returns the rules by which a namespace's device is shared, by its own settings and the general ones. `seeks`:
+/// whether the kernel reports a moving head.
 pub(super) fn device_rules(
     namespace: &Namespace,
     general: &Qos,

@@ -38,7 +38,7 @@ pub(super) fn open(
     }
 }
 
-/// Returns the features of a namespace that hosts are told.
+/// Returns the features of a namespace that hosts see.
 fn features(description: &Description, read_only: bool) -> NamespaceFeatures {
     let can = &description.abilities;
     let mut features = NamespaceFeatures::FUA;
@@ -73,8 +73,8 @@ fn device_identity(identify: &[u8; 4096]) -> DeviceIdentity {
     }
 }
 
-/// Describes a namespace whose device is not open, with the size that the device had when it was
-/// seen last. Without `uuid`, which depends on the device then, hosts are told no identifiers.
+/// Describes a namespace whose device is not open, with the size that the device had when it was seen last. Without
+/// `uuid`, which depends on the device then, hosts see no identifiers.
 pub(super) fn absent(
     nsid: u32,
     namespace: &Namespace,

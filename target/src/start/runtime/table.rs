@@ -34,7 +34,7 @@ pub(super) struct Known {
     /// The cached writes of the earlier device, and the hosts that used it when it went away, until the namespace is
     /// open again.
     pub(super) cached: Option<(Arc<CachedWrites>, HashSet<HostId>)>,
-    /// The statistics of all devices that the namespace has had.
+    /// The statistics of all devices of the namespace, past and present.
     pub(super) stats: Stats,
     /// The errors of earlier devices.
     pub(super) errors_before: u64,
@@ -73,7 +73,7 @@ impl Known {
 }
 
 impl Table {
-    /// Adds a namespace, in place of one that is there.
+    /// Adds a namespace, and replaces an existing one.
     pub(super) fn insert(&self, place: Place, known: Known) {
         lock(&self.0).insert(place, known);
     }

@@ -152,7 +152,7 @@ fn next_flush_of_each_host_fails_after_cached_writes_were_lost_with_a_device() {
         let mut c = connect("nqn.c");
         assert_eq!(run_on(&mut c, flush()), Status::SUCCESS, "it has lost nothing");
         assert_eq!([run_on(&mut a, flush()), run_on(&mut a, flush())], [lost, Status::SUCCESS]);
-        // Again, before the other host is told of the first time.
+        // The device is lost again before the other host gets the error of the first time.
         lose_device(runtime, false);
         assert_eq!(run_on(&mut a, flush()), Status::SUCCESS);
         assert_eq!([run_on(&mut b, forced()), run_on(&mut b, flush())], [lost, Status::SUCCESS]);
@@ -315,7 +315,7 @@ fn without_a_state_file_the_file_itself_tells_who_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let (path, other) = (folder.path().join("disk"), folder.path().join("other"));
     let start = |more: &str| run(&disks(&path, more), Arc::new(MemoryStore::default()), names);
-    // What hosts are told of a file that is not there follows from the file.
+    // The identifiers of a missing file depend on the file.
     let absent = start("");
     assert_eq!(absent[0], "");
     write(&path);
@@ -371,7 +371,7 @@ fn a_namespace_that_is_added_again_is_compared_with_what_was_seen_and_never_lost
         write(&path);
         runtime.retry_namespaces(None, None);
         assert_eq!((names(runtime), state()), (first, Availability::Ready));
-        // A removal, and what the operator adds after it.
+        // A removal, and additions by the operator after it.
         runtime.remove_namespace(NQN, 1).unwrap();
         runtime.forget_identity(NQN, Some(1), false);
         std::fs::remove_file(&path).unwrap();

@@ -27,19 +27,19 @@ pub(super) struct Threads {
 #[derive(Debug, Default)]
 struct Running {
     reactors: Vec<JoinHandle<()>>,
-    /// The timer thread, the poller, the thread of RDMA connections, those of authentications and TLS
-    /// handshakes, that of regions, and the one that stores which hosts use subsystems.
+    /// The timer thread, the poller, and the threads of RDMA connections, authentications, TLS handshakes, regions,
+    /// and the store of the hosts that use subsystems.
     helpers: Vec<JoinHandle<()>>,
     /// The keeper of namespaces.
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// Starts the reactors, and waits until each can serve; then the timers, the network's poller, and
-    /// the threads of RDMA connections, authentications and TLS handshakes.
+    /// Starts the reactors, and waits until each can serve; then the timers, the network's poller, and the threads
+    /// of RDMA connections, authentications and TLS handshakes.
     ///
     /// # Errors
-    /// A thread cannot be started, or the kernel lacks what a reactor needs.
+    /// A thread cannot be started, or the kernel lacks a feature that a reactor needs.
     pub(super) fn start(&self, shared: &Arc<Shared>) -> anyhow::Result<()> {
         let cores = &shared.settings.cores;
         let (ready, started) = mpsc::channel();
@@ -79,7 +79,7 @@ impl Threads {
         let tls = Builder::new()
             .name("tls".to_owned())
             .spawn(move || {
-                // Without this thread nobody would get in over TLS, and nobody would be told why.
+                // Without this thread no host would get in over TLS, and nobody would know why.
                 let _guard = AbortOnPanic;
                 crate::serve::tls::run(&on, || stopping.load(Ordering::Relaxed));
             })
@@ -151,9 +151,9 @@ impl Threads {
     }
 }
 
-/// Returns the CPUs for the kernel's workers, of those `allowed`. They carry out what a file system
-/// has to wait for, and keep off the `cores` of reactors, whose turns would last until a worker has
-/// had its time; where each CPU has a reactor, they run on all.
+/// Returns the CPUs for the kernel's workers, of the `allowed` ones. Workers carry out operations that wait for a
+/// file system, and keep off the `cores` of reactors, whose turns would last until a worker has finished its time
+/// slice; if each CPU has a reactor, they run on all.
 fn cpus_for_workers(allowed: Vec<usize>, cores: &[usize]) -> Vec<usize> {
     let free: Vec<_> = allowed.iter().copied().filter(|cpu| !cores.contains(cpu)).collect();
     if free.is_empty() { allowed } else { free }
