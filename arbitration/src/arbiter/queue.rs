@@ -537,7 +537,8 @@ impl DeviceQueue {
             Precedence::Urgent => {
                 self.device.clock.charge_urgent(cost, self.sessions.has_reservations());
             }
-            Precedence::Reserved => {}
+            Precedence::Reserved if next.class == Class::Urgent => {}
+            Precedence::Reserved => self.device.clock.earn_urgent(pace, cost),
             Precedence::Weight => {
                 self.burst.took(cost);
                 self.device.clock.charge(pace, next.class, cost);

@@ -292,14 +292,20 @@ impl ClassClock {
         }
     }
 
-    /// Charges `cost` to a class by its weight.
+    /// Adds what Urgent earns by a command of another class with this cost.
     #[inline]
-    pub fn charge(&self, pace: &Pace, class: Class, cost: u32) {
+    pub fn earn_urgent(&self, pace: &Pace, cost: u32) {
         let (saved, most) = (self.urgent.load(Relaxed), self.urgent_most.load(Relaxed));
         if saved < most {
             let earned = (u64::from(cost) * pace.earned) >> PACE_DIGITS;
             self.save(earned.cast_signed().min(most - saved));
         }
+    }
+
+    /// Charges `cost` to a class by its weight.
+    #[inline]
+    pub fn charge(&self, pace: &Pace, class: Class, cost: u32) {
+        self.earn_urgent(pace, cost);
         let (time, step) = (self.time(class), pace.step(class, cost));
         let start = match self.sharing {
             Sharing::Several => time.fetch_add(step, Relaxed),

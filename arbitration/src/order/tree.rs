@@ -26,7 +26,7 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 
 use node::Node;
 pub(crate) use node::{Ends, NodeId};
-use weighted::{ByWeight, Entry, LEAD_COMMANDS, STEP, WeightedNode};
+use weighted::{ByWeight, Entry, LEAD_COMMANDS, Releases, STEP, WeightedNode};
 
 /// The tree of one class at one device. `I` names a command.
 #[derive(Debug)]
@@ -304,7 +304,7 @@ impl<I: Copy> Tree<I> {
             nodes,
             heaps,
             held,
-            releases: false,
+            releases: Releases::None,
             entries: 0,
             yielded: false,
             leads: FxHashMap::default(),
@@ -406,6 +406,7 @@ impl<I: Copy> Tree<I> {
     #[inline]
     fn begin_below(&mut self, node: NodeId) {
         if let Some(order) = &self.by_weight
+            && order.releases != Releases::Unseen
             && let Some(tags) = order.tags(node)
         {
             tags.below.begins(order.reactor);
@@ -416,6 +417,7 @@ impl<I: Copy> Tree<I> {
     #[inline]
     fn end_below(&mut self, node: NodeId) {
         if let Some(order) = &mut self.by_weight
+            && order.releases != Releases::Unseen
             && let Some(tags) = order.tags(node)
         {
             order.yielded |= tags.below.ends(order.reactor);
@@ -447,7 +449,7 @@ impl<I: Copy> Tree<I> {
         let now = order.tags(parent).map_or(0, |tags| tags.below.time(order.reactor));
         let Some(tags) = order.tags(node) else { return };
         let waiting = tags.waiting.fetch_add(1, Relaxed);
-        if waiting == 0 && !order.releases {
+        if waiting == 0 && order.releases == Releases::None {
             advance(&tags.finish, now);
         }
         let start = tags.finish.load(Relaxed);
@@ -499,12 +501,11 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Selects the next leaf below `from`. `None` if this reactor holds back every waiting leaf
-    /// there. A reservation, for which `from` is not the root, waits for no other reactor.
+    /// Selects the next leaf below `from`. `None` if this reactor holds back every waiting leaf there. A reservation, for
+    /// which `from` is not the root, waits for no other reactor.
     fn select_by_weight(&mut self, from: NodeId) -> Option<NodeId> {
-        let yields = from == NodeId::ROOT;
-        if !yields {
-            self.release_held(true);
+        if from != NodeId::ROOT {
+            return self.select_among_held(from);
         }
         let mut node = from;
         loop {
@@ -514,7 +515,7 @@ impl<I: Copy> Tree<I> {
             }
             let next = self.least(node)?;
             let most = self.lead_below(node);
-            if yields && self.by_weight.as_mut().is_some_and(|order| !order.may(node, next, most)) {
+            if self.by_weight.as_mut().is_some_and(|order| !order.may(node, next, most)) {
                 if node == NodeId::ROOT {
                     return None;
                 }
@@ -524,6 +525,30 @@ impl<I: Copy> Tree<I> {
                 node = next;
             }
         }
+    }
+
+    /// Selects the next leaf below `from`. Nodes that this reactor holds back count, and remain held back: after a release
+    /// for which no command could go, each selection from the root would hold them back again and wake the other
+    /// reactors for nothing.
+    fn select_among_held(&mut self, from: NodeId) -> Option<NodeId> {
+        let mut held = std::mem::take(&mut self.by_weight.as_mut()?.held);
+        held.retain(|node| self.is_held(*node));
+        self.set_releases(Releases::Unseen);
+        for node in &held {
+            self.activate(*node);
+        }
+        let mut leaf = Some(from);
+        while let Some(node) = leaf
+            && !self.get(node).leaf
+        {
+            leaf = self.least(node);
+        }
+        for node in &held {
+            self.deactivate(*node);
+        }
+        self.set_releases(Releases::None);
+        self.by_weight.as_mut()?.held = held;
+        leaf.filter(|leaf| self.get(*leaf).queue.is_some())
     }
 
     fn hold(&mut self, node: NodeId) {
@@ -543,8 +568,7 @@ impl<I: Copy> Tree<I> {
             let Some(&node) = self.by_weight.as_ref().and_then(|order| order.held.get(at)) else {
                 return released;
             };
-            let this = self.get(node);
-            let waits = !this.linked && !this.leaf && this.cursor.is_some();
+            let waits = self.is_held(node);
             if waits && !all {
                 let next = self.least(node);
                 let most = self.lead_below(node);
@@ -558,15 +582,21 @@ impl<I: Copy> Tree<I> {
             }
             if waits {
                 released = true;
-                self.set_releases(true);
+                self.set_releases(Releases::Held);
                 self.activate(node);
-                self.set_releases(false);
+                self.set_releases(Releases::None);
             }
         }
         released
     }
 
-    fn set_releases(&mut self, releases: bool) {
+    /// Returns whether something waits below a node that was held back, and was not released since.
+    fn is_held(&self, node: NodeId) -> bool {
+        let this = self.get(node);
+        !this.linked && !this.leaf && this.cursor.is_some()
+    }
+
+    fn set_releases(&mut self, releases: Releases) {
         if let Some(order) = &mut self.by_weight {
             order.releases = releases;
         }

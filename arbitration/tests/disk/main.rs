@@ -223,9 +223,11 @@ impl Bench {
 
     /// Lets all reactors go on until none has anything to do.
     fn pull(&mut self) {
-        let mut quiet = 0;
+        let (mut quiet, mut rounds) = (0, 0);
         while quiet < self.arbiters.len() {
             quiet += 1;
+            rounds += 1;
+            assert!(rounds < 10_000, "reactors wake each other without end");
             for reactor in 0..self.arbiters.len() {
                 loop {
                     match self.arbiters[reactor].pull_before_sleep(self.now) {

@@ -74,6 +74,17 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
+/// The way in which nodes that were held back return to their rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Releases {
+    /// No such node returns: a node in a ring begins to wait there.
+    None,
+    /// They go on: they have waited all the time.
+    Held,
+    /// They are looked at, and held back again at once: other reactors see nothing of it.
+    Unseen,
+}
+
 /// The order by weight of one class in one reactor.
 #[derive(Debug)]
 pub(super) struct ByWeight {
@@ -85,8 +96,7 @@ pub(super) struct ByWeight {
     pub(super) heaps: Vec<BinaryHeap<Entry>>,
     /// Nodes that this reactor holds back for others.
     pub(super) held: Vec<NodeId>,
-    /// Whether nodes that were held back go on: they have waited all the time.
-    pub(super) releases: bool,
+    pub(super) releases: Releases,
     pub(super) entries: u32,
     /// Whether others may go on because of what this reactor has held back or ended.
     pub(super) yielded: bool,

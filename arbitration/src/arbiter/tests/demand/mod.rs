@@ -212,9 +212,11 @@ impl Lab {
 
     /// Lets all reactors go on until none has anything to do, and has them wake at the next timer.
     fn pull(&mut self) {
-        let (mut quiet, mut later) = (0, None);
+        let (mut quiet, mut later, mut rounds) = (0, None, 0);
         while quiet < self.arbiters.len() {
             quiet += 1;
+            rounds += 1;
+            assert!(rounds < 10_000, "reactors wake each other without end");
             for arbiter in &mut self.arbiters {
                 loop {
                     match arbiter.pull_before_sleep(self.now) {

@@ -135,6 +135,26 @@ fn f3_urgent_keeps_share_of_disk_beside_reservation() {
     assert!(urgent > high, "{urgent} commands of Urgent, {high} of High");
 }
 
+/// Reservations of most of the device leave Urgent its share of a fifth: Urgent earns by reserved commands, too.
+#[test]
+fn e5_urgent_has_share_beside_reservations() {
+    for reactors in [1, 2] {
+        for (depth, think) in [(4, 9 * MS), (16, 42 * MS), (32, 70 * MS)] {
+            let model = Model { reactors, ..flash(2 * MS, 4) };
+            let urgent = Host { class: Class::Urgent, ..tenant(depth, think) };
+            let mut hosts = vec![tenant(64, 0), urgent];
+            hosts.extend(flood(4, 64, reactors - 1));
+            let mut lab = Lab::new(model, 1200, hosts);
+            lab.run(PERIODS);
+            let had = lab.had(1, PERIODS);
+            let wanted = SECOND * depth / (think + 2 * MS);
+            let least = wanted.min(400) * 9 / 10;
+            assert!(had.iter().skip(1).all(|had| *had >= least), "{reactors}, {wanted}: {had:?}");
+            assert!(lab.had(0, PERIODS).iter().all(|had| *had >= 1200), "{reactors}, {wanted}");
+        }
+    }
+}
+
 /// A tenant whose own limit is below its reservation asks for nothing while the limit holds its
 /// commands back: a limit on all, or on the direction in which all go.
 #[test]
