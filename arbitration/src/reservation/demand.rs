@@ -210,6 +210,11 @@ impl Demand {
         self.waiting.load(Relaxed) != 0
     }
 
+    /// Returns whether a command is in the device, or in its order by place.
+    pub(super) fn is_in_device(&self) -> bool {
+        self.in_device.load(Relaxed) != 0
+    }
+
     /// Notes that a command has gone to the device.
     #[inline]
     pub(super) fn sent(&self) {

@@ -57,6 +57,7 @@ impl Record {
             took: self.took.used_in(number),
             assumed: self.assumed.used_in(number),
             foreign: self.foreign.used_in(number),
+            ends_in_device: false,
         }
     }
 }

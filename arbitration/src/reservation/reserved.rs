@@ -16,7 +16,7 @@ use super::record::{Finished, Record};
 use super::schedule::Claim;
 use super::tally::{MOST, Tally};
 use super::terms::Budget;
-use super::verdict::{Cause, Miss, Missed, Usual, Verdicts};
+use super::verdict::{Cause, Miss, Missed, PeriodObservation, Usual, Verdicts};
 
 /// Number of reservations that were made. It only tells them apart, so no model needs to follow it.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -599,7 +599,8 @@ impl Reserved {
                 self.judge(old);
                 // In the periods between, something was outstanding and nothing was complete.
                 if self.demand.is_outstanding() {
-                    self.verdicts.note_missed(Cause::Device, new.saturating_sub(old + 1));
+                    let cause = Cause::of_standstill(self.demand.is_in_device());
+                    self.verdicts.note_missed(cause, new.saturating_sub(old + 1));
                 }
                 new
             }
@@ -617,7 +618,9 @@ impl Reserved {
     /// Judges a period that has ended.
     fn judge(&self, number: u64) {
         let wanted = self.demand.in_period(&self.periods, number, self.interval);
-        let seen = self.record.seen(number, wanted);
+        let in_device = self.demand.is_in_device();
+        let seen =
+            PeriodObservation { ends_in_device: in_device, ..self.record.seen(number, wanted) };
         let promised = self.promise.as_ref().map(|promise| {
             promise.keeps_rate(seen.due_time(&self.usual), &seen) && promise.was_kept(number)
         });

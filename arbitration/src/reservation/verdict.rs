@@ -23,6 +23,11 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Returns the cause of a period without a completion: the device if it has a command, or the order.
+    pub(super) const fn of_standstill(in_device: bool) -> Self {
+        if in_device { Self::Device } else { Self::Order }
+    }
+
     /// The name of the cause.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -70,7 +75,8 @@ impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |ns: u64| Duration::from_micros(ns / 1000);
         match self.cause {
-            _ if self.latency == 0 => f.write_str("no command was complete"),
+            Cause::Order if self.latency == 0 => f.write_str("no command was let into the device"),
+            _ if self.latency == 0 => f.write_str("the device completed no command"),
             Cause::Device => {
                 write!(f, "the device took {:?} for a command, ", ms(self.in_device))?;
                 write!(f, "and {:?} when it was measured", ms(self.expected))
@@ -136,6 +142,8 @@ pub(super) struct PeriodObservation {
     pub(super) assumed: u64,
     /// Longest time in the device of any host's command, in ns, by the profile.
     pub(super) foreign: u64,
+    /// Whether commands are in the device at the end of the period.
+    pub(super) ends_in_device: bool,
 }
 
 impl PeriodObservation {
@@ -210,7 +218,10 @@ impl PeriodObservation {
     }
 
     fn cause(&self, usual: &Usual) -> Cause {
-        if self.commands == 0 || self.took > self.assumed {
+        if self.commands == 0 {
+            return Cause::of_standstill(self.ends_in_device);
+        }
+        if self.took > self.assumed {
             return Cause::Device;
         }
         if self.achievable(usual, usual.period, 0) < usual.reserved {

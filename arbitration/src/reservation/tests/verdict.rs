@@ -30,6 +30,7 @@ fn seen(ms: u64, (latency, in_device, think): (u64, u64, u64)) -> PeriodObservat
         took: done * 8 * MS,
         assumed: done * 9 * MS,
         foreign: 8 * MS,
+        ends_in_device: false,
     }
 }
 
@@ -90,10 +91,12 @@ fn f3_a_period_is_missed_with_its_cause_in_words() {
     let many = Usual { reserved: 100, ..USUAL };
     assert_eq!(text(&many, &seen(1000, (16, 8, 0))), "one command at a time, 16ms each");
     let nothing = PeriodObservation { wanted: behind.wanted, ..PeriodObservation::default() };
-    assert_eq!(text(&USUAL, &nothing), "no command was complete");
+    assert_eq!(text(&USUAL, &nothing), "no command was let into the device");
+    let hangs = PeriodObservation { ends_in_device: true, ..nothing };
+    assert_eq!(text(&USUAL, &hangs), "the device completed no command");
     let missed = verdicts.missed();
-    assert_eq!((missed.window, missed.order, missed.device, missed.depth), (1, 1, 2, 1));
-    assert_eq!((missed.total(), verdicts.kept()), (5, 0));
+    assert_eq!((missed.window, missed.order, missed.device, missed.depth), (1, 2, 2, 1));
+    assert_eq!((missed.total(), verdicts.kept()), (6, 0));
 }
 
 #[test]
