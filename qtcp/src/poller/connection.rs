@@ -12,8 +12,8 @@ use crate::{Nanos, Rate};
 
 /// The shortest time between two looks at a connection.
 const SHORTEST: Duration = Duration::from_micros(200);
-/// The longest time between two looks at a connection that moves data.
-pub(super) const LONGEST: Duration = Duration::from_millis(5);
+/// The longest time between two looks at a connection that moves data, where there are few of them.
+const LONGEST: Duration = Duration::from_millis(5);
 /// The time between two looks at a connection that rests.
 pub(super) const RESTING: Duration = Duration::from_millis(20);
 
@@ -27,6 +27,8 @@ pub struct PacedConnection<C> {
     pub(super) generation: u32,
     /// The index of the connection's link.
     pub link: usize,
+    /// Whether the poller counts the connection among the active ones.
+    pub(super) is_active: bool,
     /// The time at which data last moved.
     moved_at: Nanos,
     lately: RecentEvents,
@@ -39,7 +41,7 @@ impl<C: WatchedConnection> PacedConnection<C> {
     /// Makes the entry of a new connection.
     pub(super) fn new(now: Nanos, of: C, generation: u32, link: usize) -> Self {
         let (lately, flows, limits) = Default::default();
-        Self { of, generation, link, moved_at: now, lately, flows, limits }
+        Self { of, generation, link, is_active: false, moved_at: now, lately, flows, limits }
     }
 
     /// Looks at the connection: observes its traffic, computes its limits and sets them. Returns

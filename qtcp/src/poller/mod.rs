@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use slab::Slab;
 use units::{Calendar, Class, nanos};
 
-use self::connection::{LONGEST, RESTING};
+use self::connection::RESTING;
 use crate::Nanos;
 use crate::link::Standing;
 
@@ -33,8 +33,11 @@ pub use socket::{Socket, SocketPath};
 /// The CPU time of one look.
 const LOOK_COST: Duration = Duration::from_nanos(1500);
 /// The part of a core, as its inverse, that all looks together may take. With more connections the
-/// looks become rarer, down to one in the longest interval for each connection.
+/// looks at each become rarer, down to one in [`RAREST`].
 const CORE_PART: u32 = 20;
+/// The longest time between two looks at a connection that moves data. With more than 1,600 of them, all looks take
+/// more than their part of a core.
+const RAREST: Duration = Duration::from_millis(50);
 
 /// The settings of the stage.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,10 +61,8 @@ pub struct Poller<C: WatchedConnection> {
     /// The next looks: the connection's index and its generation.
     due: Calendar<(usize, u32)>,
     generation: u32,
-    /// Connections that were looked at in the last round of the longest interval.
-    busy: u32,
-    busy_since: Nanos,
-    busy_next: u32,
+    /// Connections that move data.
+    active: u32,
 }
 
 /// The shortest time for which the poller rests before it looks again.
@@ -76,9 +77,7 @@ impl<C: WatchedConnection> Default for Poller<C> {
             places: HashMap::new(),
             due: Calendar::new(),
             generation: 0,
-            busy: 0,
-            busy_since: Nanos::ZERO,
-            busy_next: 0,
+            active: 0,
         }
     }
 }
@@ -134,6 +133,7 @@ impl<C: WatchedConnection> Poller<C> {
         let place = self.places.remove(&id);
         if let Some(mut connection) = place.and_then(|index| self.connections.try_remove(index)) {
             connection.leave(&mut self.links);
+            self.active -= u32::from(connection.is_active);
         }
     }
 
@@ -161,19 +161,15 @@ impl<C: WatchedConnection> Poller<C> {
             };
             let wait = connection.look(now, &mut self.links);
             looked(connection);
-            let at = if wait >= RESTING {
-                shared_wakeup(now + wait)
+            let is_active = wait < RESTING;
+            let was_active = std::mem::replace(&mut connection.is_active, is_active);
+            self.active = self.active + u32::from(is_active) - u32::from(was_active);
+            let at = if is_active {
+                now + wait.max((LOOK_COST * CORE_PART * self.active).min(RAREST))
             } else {
-                self.busy_next += 1;
-                now + wait.max(LOOK_COST * CORE_PART * self.busy).min(wait.max(LONGEST))
+                shared_wakeup(now + wait)
             };
             self.due.insert(at, (index, generation));
-            if now.since(self.busy_since) > LONGEST {
-                // The number of looks in one longest interval is at most one for each connection.
-                let known = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-                self.busy = self.busy_next.min(known);
-                (self.busy_since, self.busy_next) = (now, 0);
-            }
         }
         self.due.next_time()
     }
@@ -230,4 +226,105 @@ impl<C: WatchedConnection> Poller<C> {
 /// Rounds the time of a look up, so that one wake-up serves all connections that rest.
 fn shared_wakeup(at: Nanos) -> Nanos {
     Nanos(at.0.checked_next_multiple_of(nanos(RESTING)).unwrap_or(at.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+    use std::rc::Rc;
+
+    use units::PerClass;
+
+    use super::*;
+    use crate::Observation;
+    use crate::link::ClassGoal;
+    use crate::pacing::Pacing;
+
+    /// A connection that moves a few kilobytes each millisecond, and counts the looks at it.
+    #[derive(Debug)]
+    struct Steady {
+        id: u32,
+        pacing: Pacing,
+        seen: Nanos,
+        looks: Rc<Cell<u32>>,
+    }
+
+    impl WatchedConnection for Steady {
+        type Id = u32;
+
+        fn id(&self) -> u32 {
+            self.id
+        }
+
+        fn pacing(&self) -> &Pacing {
+            &self.pacing
+        }
+
+        fn look(
+            &mut self,
+            now: Nanos,
+            _: &Both<crate::completions::LinkLoad>,
+        ) -> Option<LookObservations> {
+            self.looks.set(self.looks.get() + 1);
+            let interval = now.since(std::mem::replace(&mut self.seen, now));
+            self.pacing.out.low.publish(now.0, 4096);
+            let rtt = Duration::from_micros(100);
+            let out = Observation {
+                interval,
+                delivered: 3,
+                marked: 0,
+                bytes: 4096,
+                rtt,
+                mss: 1448,
+                app_limited: false,
+            };
+            let into = Observation { delivered: 0, bytes: 0, ..out };
+            Some(LookObservations { out, into, rtt, idle: false, asked: false, local: false })
+        }
+
+        fn allow(&mut self, _: &AllowedTraffic<'_>) {}
+
+        fn rest(&mut self, _: &Both<u64>) {}
+
+        fn lift(&mut self) {}
+    }
+
+    /// Looks at all connections take a twentieth of a core, however many there are, up to 1,600. With few of them each is
+    /// looked at each 5 ms.
+    #[test]
+    fn looks_take_part_of_core_alone() {
+        for connections in [1, 100, 1000, 1600] {
+            let mut poller = Poller::default();
+            let looks = Rc::new(Cell::new(0));
+            let (name, goals) =
+                ("default".to_owned(), PerClass::from_fn(|_| ClassGoal::Share(1.0)));
+            let links = vec![LinkSettings { name, capacity: None, goals }];
+            poller.configure(&Settings { enabled: true, writes: true, links }, |_, _| 0);
+            for id in 0..connections {
+                let (pacing, looks) = (Pacing::default(), Rc::clone(&looks));
+                pacing.out.low.publish(1, 4096);
+                poller.add(Nanos(1), Steady { id, pacing, seen: Nanos(1), looks }, 0);
+            }
+            let (mut now, second) = (Nanos(1), Nanos(1_000_000_000));
+            let mut begun = 0;
+            while now < second.after(second.0) {
+                now = poller.poll(now).unwrap();
+                if now < second {
+                    begun = looks.get();
+                }
+            }
+            let cost = LOOK_COST * (looks.get() - begun);
+            let most = Duration::from_secs(1) / CORE_PART;
+            assert!(cost <= most + most / 10, "{connections}: {cost:?} of a second");
+            assert!(
+                looks.get() - begun >= connections * 19,
+                "{connections}: rarer than each 50 ms"
+            );
+            assert!(connections > 100 || looks.get() - begun >= connections * 190, "{connections}");
+            for id in 0..connections {
+                poller.remove(id);
+            }
+            assert_eq!(poller.active, 0);
+        }
+    }
 }
