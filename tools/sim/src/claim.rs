@@ -1,4 +1,4 @@
-//! What a source says of a number, beside ours.
+//! A published number compared with ours.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Tells whether a number is within the bounds.
+    /// Returns whether a number is within the bounds.
     fn holds(self, number: f64) -> bool {
         match self {
             Self::Near(of, part) => (number - of).abs() <= of.abs() * part,
@@ -40,7 +40,7 @@ impl Bound {
         }
     }
 
-    /// Tells whether no number from `least` to `most` is outside both bounds.
+    /// Returns whether the two bounds together cover every number from `least` to `most`.
     fn cover(self, other: Self, (least, most): (f64, f64)) -> bool {
         let (one, other) = (self.ends(), other.ends());
         let (first, second) = if one.0 <= other.0 { (one, other) } else { (other, one) };
@@ -81,7 +81,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the least and the most of what can be: a part is 0 to 1.
+    /// Returns the smallest and largest possible number of the unit: 0 to 1 for a percentage.
     const fn all(self) -> (f64, f64) {
         match self {
             Self::Percent => (0.0, 1.0),
@@ -123,19 +123,19 @@ pub struct Claim {
     known: Option<(Bound, &'static str)>,
 }
 
-/// What becomes of a claim.
+/// The result of judging a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Ours is the source's.
     Holds,
     /// Ours differs as it is declared.
     Differs,
-    /// Ours is neither the source's nor what is declared.
+    /// Our number matches neither the source nor the declared difference.
     Off,
 }
 
 impl Claim {
-    /// Puts a number of ours beside what the source says.
+    /// Compares our number with the source's.
     pub fn new(
         what: impl Into<String>,
         source: impl Into<String>,
@@ -157,12 +157,12 @@ impl Claim {
         Self { known: Some((bound, why)), ..self }
     }
 
-    /// Returns what the number is of.
+    /// Returns the name of the number.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// Returns what the source says of the number.
+    /// Returns the number as the source states it.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -201,7 +201,7 @@ impl Claim {
     }
 }
 
-/// Claims with the reasons of those that differ, each reason once.
+/// Claims with the reasons for their differences, each reason once.
 #[derive(Debug)]
 pub struct Judged<'a> {
     /// Each claim, and its verdict as it is printed: the reason's number follows `differs`.
@@ -251,7 +251,7 @@ pub fn summary(claims: &[Claim]) -> String {
     text
 }
 
-/// Writes claims as a table, with the reasons of those that differ, and with their count.
+/// Writes claims as a table, with the reasons for differences and their count.
 pub fn table(claims: &[Claim]) -> String {
     let judged = Judged::new(claims);
     let mut text = format!("{:54} {:>16} {:>11} {:>13}\n", "", "source", "ours", "tolerance");

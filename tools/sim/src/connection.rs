@@ -1,4 +1,4 @@
-//! A connection: the streams of both directions, and what the reactor does with its end of them.
+//! A connection: the streams of both directions, and the reactor's actions on its end of them.
 
 use fabric::tcp;
 use qtcp::Nanos;
@@ -10,7 +10,7 @@ use crate::network::{FlowId, Network};
 use crate::pair::QueuePair;
 use crate::stream::Stream;
 
-/// What the target sends at a time on a socket.
+/// A batch that the target sends on a socket.
 type Sent = tcp::Batch<Returned>;
 
 /// One direction of a connection.
@@ -111,15 +111,15 @@ pub(crate) struct Connection {
     pub(crate) up: Pipe,
     /// To the host.
     pub(crate) down: Pipe,
-    /// What both devices move, where it is a queue pair.
+    /// The messages of both devices, if the connection is a queue pair.
     pub(crate) pair: Option<Box<QueuePair>>,
     /// How the reactor receives, if it does.
     pub(crate) receive: Option<Receive>,
     /// Whether the reactor has asked to receive no more.
     pub(crate) stopping: bool,
-    /// What the target sends, while the socket has not taken all of it.
+    /// The batch that the target is sending, until the socket has accepted all of it.
     pub(crate) sending: Option<Sent>,
-    /// Whether it is in its reactor's list of those that may be received from.
+    /// Whether it is in its reactor's list of connections with input.
     pub(crate) listed: bool,
     /// Whether it has ended at the target.
     pub(crate) cut: bool,
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Says whether a turn of its reactor has something to receive.
+    /// Returns whether a turn of its reactor has something to receive.
     pub(crate) fn has_input(&self) -> bool {
         let capsules = self.pair.as_ref().is_some_and(|pair| !pair.capsules.is_empty());
         let something = self.up.readable() > 0 || capsules || self.cut;

@@ -1,18 +1,18 @@
 //! Production targets on simulated time, with hosts, a network and devices that are modelled.
 //!
-//! A [`model::Model`] holds the reactors of a target ([`sluice_core::Core`]) as the daemon runs them,
-//! hosts that speak NVMe/TCP or NVMe/RDMA to them, a network of packets and switches, and devices that take their
-//! time. It is made from a [`model::Plan`], and answers what it has [`model::Measured`]. There are no
-//! threads and no clocks: everything follows from the plan, and the same plan with the same seed gives
-//! the same numbers on every machine.
+//! A [`model::Model`] holds the reactors of a target ([`sluice_core::Core`]) as the daemon runs them, hosts that speak
+//! NVMe/TCP or NVMe/RDMA to them, a network of packets and switches, and devices with service times. It is made from a
+//! [`model::Plan`], and returns the results as [`model::Measured`]. There are no threads and no clocks: everything
+//! follows from the plan, and the same plan with the same seed gives the same numbers on every machine.
 //!
-//! - [`model`]: a [`plan`], the order of all events, and what is [`measured`].
+//! - [`model`]: a [`plan`], the order of all events, and the results ([`measured`]).
 //! - [`network`]: packets, senders, switches and topologies.
-//! - [`device`]: what takes the target's commands.
-//! - [`load`]: when hosts want what; [`mod@random`]: numbers of loads and figures.
-//! - [`report`]: what a run has shown, as tables, charts and a page.
-//! - [`scenario`]: what a person writes, and the plan that follows from it.
-//! - [`command`]: what planners run; [`claim`]: a number beside what it is to be; [`progress`]: how far a run is.
+//! - [`device`]: the devices that serve the target's commands.
+//! - [`load`]: the accesses of hosts and their times; [`mod@random`]: random numbers of loads and figures.
+//! - [`report`]: the results of a run, as tables, charts and a page.
+//! - [`scenario`]: the text that a user writes, and the plan that follows from it.
+//! - [`command`]: the commands of planners; [`claim`]: a number beside its expected value; [`progress`]: the progress
+//!   of a run.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `sluice-sim`: the planner's program: what a configuration will do, before it is rolled out.
+//! `sluice-sim`: predicts, for planners, how a configuration behaves before it is rolled out.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use sluice_sim::command::{Command, Options};
 /// The name of the program in its messages.
 const NAME: &str = "sluice-sim";
 
-/// Simulates targets on racks that you describe, and predicts what a load has on a target.
+/// Simulates targets on racks that you describe, and predicts the results of a load on a target.
 #[derive(Debug, clap::Parser)]
 #[command(name = NAME, version, max_term_width = 100)]
 struct Cli {

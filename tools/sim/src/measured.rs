@@ -1,4 +1,4 @@
-//! What a run has shown.
+//! The results of a run.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use units::{Class, Nanos, PerClass};
 
 use crate::network::{PortCounters, PortId};
 
-/// What a run has shown, from the end of its warm-up on.
+/// The results of a run, from the end of its warm-up on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Time that was measured.
@@ -19,12 +19,12 @@ pub struct Measured {
     pub hosts: Vec<HostMeasured>,
     /// Flows that have nothing to do with the target, as the plan has them.
     pub others: Vec<OtherMeasured>,
-    /// What the target's own statistics have counted, as `sluice statistics` shows it, by host and load:
-    /// the host's commands of the load's class to the load's namespace. Of several such loads of a host
-    /// the first has all.
+    /// The target's own statistics, as `sluice statistics` shows them, by host and load: the host's commands of the
+    /// load's class to the load's namespace. If several loads of a host have the same class and namespace, the first
+    /// has all of them.
     pub statistics: Vec<Vec<IoSnapshot>>,
-    /// What the target's controller of the link has seen and decided, for each direction of each
-    /// connection of an I/O queue.
+    /// The observations and decisions of the target's link controller, for each direction of each connection of an I/O
+    /// queue.
     pub flows: Vec<FlowMeasured>,
     /// Parts of the measured time that the target's cable carried packets: to the target, and from it.
     pub cable: [f64; 2],
@@ -49,7 +49,7 @@ pub struct HostMeasured {
     pub name: String,
     /// Its loads, as the plan has them.
     pub loads: Vec<LoadMeasured>,
-    /// What went wrong with its connections, in words; empty where all is well.
+    /// Errors of its connections, in words; empty if there were none.
     pub lost: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct LoadMeasured {
     pub wanted: u64,
     /// Commands that were submitted since the start, each retry one more.
     pub submitted: u64,
-    /// Commands that were answered since the start, with whatever status.
+    /// Commands that were answered since the start, with any status.
     pub answered: u64,
     /// Commands that the target answered with an error.
     pub failed: u64,
@@ -123,7 +123,7 @@ pub struct FlowMeasured {
     pub looks: Vec<QualityPoint>,
 }
 
-/// What a look at a connection has found, for one class.
+/// The link controller's view of one class of a connection, at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QualityPoint {
     /// Time of the look, from the start.

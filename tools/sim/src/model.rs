@@ -2,7 +2,7 @@
 //!
 //! - [`Plan`]: all of it, as a value.
 //! - [`Model`]: the order of all events.
-//! - [`Measured`]: what a run has shown.
+//! - [`Measured`]: the results of a run.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -57,7 +57,7 @@ struct Ends {
     transport: Transport,
 }
 
-/// What had been counted by the end of the warm-up.
+/// The counters at the end of the warm-up.
 #[derive(Debug)]
 struct Before {
     /// The target's statistics of hosts, by load.
@@ -98,8 +98,8 @@ impl Model {
     /// Makes a model in which nothing has happened yet.
     ///
     /// # Errors
-    /// The plan names what is not there, or its numbers are out of their ranges; the error says which,
-    /// and the remedy.
+    /// The plan names a missing item, or its numbers are out of their ranges; the error names the item or number, and
+    /// the remedy.
     pub fn new(plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
         let Plan {
@@ -198,7 +198,7 @@ impl Model {
         self.window.end
     }
 
-    /// Runs until a time. `progress` is told the time now and then.
+    /// Runs until a time. Calls `progress` with the time now and then.
     pub fn run(&mut self, until: Nanos, progress: &mut dyn FnMut(Nanos)) {
         /// Events between two calls of `progress`.
         const OFTEN: u32 = 1 << 14;
@@ -235,7 +235,7 @@ impl Model {
         progress(self.now);
     }
 
-    /// Returns what the run has shown so far.
+    /// Returns the results of the run so far.
     #[must_use]
     pub fn report(&self) -> Measured {
         let time = self.now.min(self.window.end).since(self.window.begin);
@@ -257,8 +257,8 @@ impl Model {
         }
     }
 
-    /// Returns the target's statistics of each host's loads. Loads of one class at one namespace are
-    /// not told apart: the first has what they did.
+    /// Returns the target's statistics of each host's loads. The statistics do not distinguish loads of one class at
+    /// one namespace: the first has all their commands.
     fn statistics(&self) -> Vec<Vec<IoSnapshot>> {
         let of = |(host, loads): &(String, Vec<(u32, Class)>)| {
             let one = |(place, of): (usize, &(u32, Class))| {
@@ -270,7 +270,7 @@ impl Model {
         self.workloads.iter().map(of).collect()
     }
 
-    /// Returns what the target's statistics have counted since the end of the warm-up.
+    /// Returns the target's statistics since the end of the warm-up.
     fn counted(&self) -> Vec<Vec<IoSnapshot>> {
         let Some(Before { statistics: before, .. }) = &self.before else { return Vec::new() };
         let of_host = |(now, before): (Vec<IoSnapshot>, &Vec<IoSnapshot>)| {
@@ -298,7 +298,7 @@ impl Model {
         [used(to, to_before, time), used(from, from_before, time)]
     }
 
-    /// Returns what the devices have done.
+    /// Returns the results of the devices.
     fn devices(&self, time: Duration) -> Vec<DeviceMeasured> {
         let mut devices = self.target.devices();
         let Some(before) = &self.before else { return devices };
@@ -313,7 +313,7 @@ impl Model {
         self.events.insert(at, event);
     }
 
-    /// Lets the network go on up to the present time, and tells the ends what they hear.
+    /// Advances the network to the present time, and passes its events to the ends of connections.
     fn advance_network(&mut self) {
         let mut heard = std::mem::take(&mut self.heard);
         self.network.borrow_mut().advance(self.now, &mut heard);
@@ -374,7 +374,7 @@ impl Model {
         }
     }
 
-    /// Lets the target act, and plans what follows.
+    /// Runs the target, and schedules the resulting events.
     fn target(&mut self, act: impl FnOnce(&mut Target, &mut target::Around<'_>)) {
         let mut around = target::Around {
             now: self.now,
@@ -398,7 +398,7 @@ impl Model {
         }
     }
 
-    /// Lets a host act, and does what it wishes.
+    /// Runs a host, and carries out its wishes.
     fn host(&mut self, number: usize, act: impl FnOnce(&mut Host, &mut host::Around<'_>)) {
         let Some(host) = self.hosts.get_mut(number) else { return };
         let mut network = self.network.borrow_mut();
@@ -434,7 +434,7 @@ impl Model {
             to: to.node,
             dscp: from.dscp,
             sender,
-            // What a queue pair has to send is in its posts.
+            // The posts of a queue pair are its send buffer.
             send_buffer: if rdma { u64::MAX } else { from.send_buffer },
             notsent_lowat: None,
         };
@@ -462,8 +462,8 @@ impl Model {
     }
 }
 
-/// Computes the part of a time that something was busy, from its busy time in ns at the end and at the start.
-/// What was begun before the end counts whole.
+/// Computes the busy part of a time, from the busy time in ns at the end and at the start. Work that began before the
+/// end counts in full.
 fn used(now: u64, before: u64, time: Duration) -> f64 {
     (now.saturating_sub(before) as f64 / nanos(time).max(1) as f64).min(1.0)
 }

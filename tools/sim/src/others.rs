@@ -1,5 +1,5 @@
-//! Flows that have nothing to do with the target's connections, on the same network: the target learns of them by
-//! what they do to its own flows.
+//! Flows that have nothing to do with the target's connections, on the same network: the target notices only their
+//! effect on its own flows.
 
 use units::{Nanos, nanos};
 
@@ -8,7 +8,7 @@ use crate::measured::OtherMeasured;
 use crate::network::{Event, FlowId, FlowSpec, Network};
 use crate::plan::OtherPlan;
 
-/// A flow, what has become of it, and its number while it is there.
+/// A flow, its results, and its number while it exists.
 #[derive(Debug)]
 struct Other {
     plan: OtherPlan,

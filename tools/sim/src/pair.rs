@@ -1,5 +1,5 @@
-//! A queue pair: what its two devices move, as messages in the streams of two flows. A message is there
-//! when all of its bytes are, and a batch is over when all of it is acknowledged.
+//! A queue pair: the messages of its two devices, in the streams of two flows. A message has arrived when all of its
+//! bytes have, and a batch is complete when all of it is acknowledged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use sluice_core::testing::wire::{Place, Returned};
 use units::Nanos;
 use zerocopy::IntoBytes as _;
 
-/// What the target posts at a time.
+/// A batch that the target posts.
 pub(crate) type Posts = wire::Batch<Returned>;
 
 /// Bytes of a READ request beyond its packet's headers, and of the connection manager's answer: they are
@@ -111,7 +111,7 @@ impl QueuePair {
         }
     }
 
-    /// Meters the queue pair from now on. Returns what the network's stage learns of it.
+    /// Meters the queue pair from now on. Returns the counters that the network stage reads.
     pub(crate) fn meter(&mut self) -> Arc<QueuePairTraffic> {
         self.meters.insert(Box::default()).traffic()
     }
@@ -184,7 +184,7 @@ impl QueuePair {
         }
     }
 
-    /// Takes back all that is under way, of a queue pair that is over.
+    /// Returns everything in flight on a closed queue pair.
     pub(crate) fn flush(&mut self) -> (Vec<Posts>, Vec<Fetching>) {
         let sent = self.sending.drain(..).map(|sending| sending.batch);
         (sent.collect(), self.fetching.drain(..).collect())

@@ -18,13 +18,13 @@ use crate::network::{NodeId, Sender, Topology};
 /// Everything that a model is made from.
 #[derive(Debug)]
 pub struct Plan {
-    /// Seed of all that is left to chance.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Time in which hosts connect and loads run without being measured.
     pub warmup: Duration,
     /// Time that is measured, after `warmup`.
     pub duration: Duration,
-    /// Length of the intervals in which throughput is told over time.
+    /// Length of the intervals of throughput series.
     pub interval: Duration,
     /// The network.
     pub topology: Topology,
@@ -93,7 +93,7 @@ impl Plan {
     }
 }
 
-/// The target: its machine, and what its daemon is configured with. The defaults are the daemon's,
+/// The target: its machine, and its daemon's configuration. The defaults are the daemon's,
 /// docs/reference/configuration.md.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
@@ -111,7 +111,7 @@ pub struct TargetPlan {
     pub rdma_in_capsule_data: u32,
     /// Entries of the largest I/O queue: `queue_depth`.
     pub queue_depth: u16,
-    /// What limits the sockets of the target.
+    /// Limit of the target's sockets.
     pub sender: Sender,
     /// Send buffer of each socket, in bytes. The kernel's grows to 4 MiB (`tcp_wmem`).
     pub send_buffer: u64,
@@ -138,8 +138,8 @@ impl Costs {
     pub const NONE: Self =
         Self { turn_ns: 0.0, command_ns: 0.0, sent_byte_ns: 0.0, received_byte_ns: 0.0 };
 
-    /// What the daemon takes of one core of the machine of docs/use/performance.md: 722 ns for a read of 4 KiB
-    /// from `null`, of which copying the data is 39 %, and 728 ns for a write, of which it is 45 %.
+    /// The daemon's CPU time per core on the machine of docs/use/performance.md: 722 ns for a read of 4 KiB from
+    /// `null`, of which copying the data is 39 %, and 728 ns for a write, of which it is 45 %.
     pub const MEASURED: Self =
         Self { turn_ns: 0.0, command_ns: 440.0, sent_byte_ns: 0.069, received_byte_ns: 0.080 };
 }
@@ -171,7 +171,7 @@ pub struct QosPlan {
 pub struct SessionPlan {
     /// Name, parent, shares and limits.
     pub spec: SessionSpec,
-    /// What it reserves.
+    /// Its reservation.
     pub reserve: Option<ReservePlan>,
 }
 
@@ -207,7 +207,7 @@ pub struct LinkPlan {
 /// A namespace.
 #[derive(Debug)]
 pub struct NamespacePlan {
-    /// What keeps its blocks.
+    /// The device that stores its blocks.
     pub device: DevicePlan,
     /// Number of blocks of 512 bytes.
     pub blocks: u64,
@@ -217,7 +217,7 @@ pub struct NamespacePlan {
     pub flush_is_output: bool,
 }
 
-/// What keeps a namespace's blocks.
+/// The device that stores a namespace's blocks.
 #[derive(Debug)]
 pub enum DevicePlan {
     /// Memory: commands are carried out on the spot.
@@ -248,15 +248,15 @@ pub struct HostPlan {
     /// Session that its commands are charged to; `None`: the namespace's subsystem's own, which is
     /// the root here.
     pub session: Option<String>,
-    /// What limits its sockets, or its queue pairs: a rate.
+    /// Limit of its sockets, or the rate of its queue pairs.
     pub sender: Sender,
-    /// What limits the target's end of its connections; `None`: what limits the target's sockets.
+    /// Limit of the target's end of its connections; `None`: the limit of the target's sockets.
     pub answers: Option<Sender>,
     /// Send buffer of each of its sockets, in bytes.
     pub send_buffer: u64,
     /// Time from the start at which it connects.
     pub begins: Duration,
-    /// What it wants.
+    /// Its loads.
     pub loads: Vec<LoadPlan>,
 }
 
@@ -290,7 +290,7 @@ pub struct OtherPlan {
     pub from: NodeId,
     /// The host that receives.
     pub to: NodeId,
-    /// What limits the sender.
+    /// Limit of the sender.
     pub sender: Sender,
     /// Time from the start at which it comes.
     pub begins: Duration,
@@ -304,13 +304,13 @@ pub enum PlanError {
     /// Something is named that is not there.
     #[error("{what} names {kind} {named}, which is not there; add it, or name one of {known}")]
     Missing {
-        /// Who names it.
+        /// The item that refers to it.
         what: String,
         /// `namespace`, `session` or `node`.
         kind: &'static str,
-        /// What is named.
+        /// The missing name.
         named: String,
-        /// What there is.
+        /// The existing names.
         known: String,
     },
     /// A number is out of its range.
@@ -334,9 +334,9 @@ pub enum PlanError {
     Reservation {
         /// The session.
         session: String,
-        /// What it asks for.
+        /// The requested reservation.
         terms: Terms,
-        /// Why it does not fit, and what would.
+        /// Why it does not fit, and terms that would.
         why: String,
     },
     /// The service or the network does not take its settings.

@@ -25,7 +25,7 @@ impl Progress {
         Self { began: Instant::now(), shown: None, terminal }
     }
 
-    /// Shows how much of the run is done, as a part of 1, and what it is at.
+    /// Shows the completed part of the run, from 0 to 1, and the current step.
     pub fn show(&mut self, part: f64, at: &str) {
         let now = Instant::now();
         let soon = self.shown.is_some_and(|shown| now.duration_since(shown) < EVERY);

@@ -1,9 +1,9 @@
-//! What loads, disks and figures draw from a generator of random numbers. Numbers in docs/research/reproduction.md follow from
-//! the seed and from the order of draws.
+//! Random numbers of loads, disks and figures. Numbers in docs/research/reproduction.md follow from the seed and from
+//! the order of draws.
 
 use fastrand::Rng;
 
-/// What is drawn beside what [`Rng`] has itself.
+/// Distributions that [`Rng`] lacks.
 pub trait Draw {
     /// Draws a number below `bound`; 0 where `bound` is 0.
     fn below(&mut self, bound: u64) -> u64;

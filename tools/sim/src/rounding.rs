@@ -1,6 +1,6 @@
 //! Numbers with a fraction as whole ones.
 
-/// Rounds a number that has no sign; what is beyond `u64` becomes its greatest.
+/// Rounds a number that has no sign, clamped to `u64`.
 pub(crate) fn whole(number: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,

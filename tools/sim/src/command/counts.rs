@@ -22,7 +22,7 @@ impl Counts {
         }
     }
 
-    /// Computes what has come since `before`.
+    /// Computes the counts that were added since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         let new = |(end, count): (&u64, &u64)| {
             (*end, count.saturating_sub(before.0.get(end).copied().unwrap_or(0)))

@@ -1,4 +1,4 @@
-//! A running daemon: its configuration, and what it has counted and measured.
+//! A running daemon: its configuration, its counters and its measurements.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::counts::Counts;
 #[derive(Debug)]
 pub(super) struct Daemon(Connection);
 
-/// What commands have moved, and how long they took in the target.
+/// Counters of some commands, and how long the commands took in the target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     pub(super) seconds: f64,

@@ -1,8 +1,8 @@
-//! What a command has made.
+//! The output of a command.
 
 use anyhow::ensure;
 
-/// What a command prints, and what is not as it should be.
+/// The text that a command prints, and its unexpected results.
 #[derive(Debug, Default)]
 pub struct Made {
     /// The text that is printed.
@@ -18,7 +18,7 @@ impl From<String> for Made {
 }
 
 impl Made {
-    /// Says whether all results are as expected, for the exit status.
+    /// Fails if a result is not as expected, for the exit status.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Made {
     }
 }
 
-/// Says whether all results are as expected. `off` lists the others.
+/// Fails if a result is not as expected. `off` lists those results.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@
 //! - `predict`: a load on a configured target; `profile`: the measured times of its devices, both by
 //!   a running `daemon` and its `counts`.
 //! - `promises`: service levels beside random antagonists.
-//! - [`Made`]: what a command prints; [`Options`]: how to reach the daemon.
+//! - [`Made`]: the output of a command; [`Options`]: how to reach the daemon.
 
 mod counts;
 mod daemon;
@@ -23,13 +23,13 @@ pub use options::Options;
 pub enum Command {
     /// Run a scenario of your own: hosts, a network and devices around the target that ships.
     Run(run::Args),
-    /// Predict what a load will have on a configured target, by class, host and session, beside what
-    /// the daemon measures.
+    /// Predict the results of a load on a configured target, by class, host and session, beside the daemon's
+    /// measurements.
     Predict(predict::Args),
     /// Measure the device of a running target's namespace by load on it, for predictions.
     Profile(profile::Args),
-    /// Measure what the target promises its tenants, beside random antagonists: each number beside its bar, in
-    /// the worst of several seeds.
+    /// Measure the target's promises to its tenants beside random antagonists. Each number is printed with its bound,
+    /// in the worst of several seeds.
     Promises(promises::Args),
 }
 

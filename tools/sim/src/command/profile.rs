@@ -63,7 +63,7 @@ pub struct Args {
     write: Option<PathBuf>,
 }
 
-/// What the target counts in a measurement.
+/// The target's counters at both ends of a measurement.
 #[derive(Debug)]
 struct Window {
     before: Statistics,
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<Made> {
 }
 
 impl Args {
-    /// Returns what the target counts while a load runs.
+    /// Returns the target's counts while a load runs.
     fn watch(&self, daemon: &mut Daemon) -> anyhow::Result<Window> {
         thread::sleep(RISE);
         let (before, began) = (daemon.statistics()?, Instant::now());
@@ -139,8 +139,8 @@ impl Args {
         Ok(Window { before, after, seconds })
     }
 
-    /// Puts a load on the namespace, of a pattern, a size, a depth and connections, and returns what
-    /// the target counts meanwhile.
+    /// Runs a load of a pattern, a size, a depth and connections on the namespace, and returns the target's counts
+    /// meanwhile.
     fn window<T: AsRef<str>>(
         &self,
         daemon: &mut Daemon,
@@ -199,7 +199,7 @@ fn start(arguments: &[String]) -> anyhow::Result<Child> {
 ///
 /// # Errors
 ///
-/// It failed; the error is what it says.
+/// It failed; the error is its standard error output.
 fn finish(load: Child) -> anyhow::Result<()> {
     let output = load.wait_with_output().context("cannot wait for sluice bench")?;
     let says = String::from_utf8_lossy(&output.stderr);
@@ -243,7 +243,7 @@ impl Window {
     }
 }
 
-/// Makes what was measured of a kind from three measurements.
+/// Computes the measured times of a kind from three measurements.
 fn kind_of(
     alone: &Window,
     small: &Window,

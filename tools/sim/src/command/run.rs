@@ -66,7 +66,7 @@ pub fn run(args: &Args, json: bool) -> anyhow::Result<Made> {
     show(&report, args, json, missed.map(|goal| format!("goal missed: {}", goal.text())).collect())
 }
 
-/// Adds to what is wrong with a scenario what runs scenarios of parts. What is no TOML is none of these either.
+/// Adds a hint about scenarios with a `model` to an error in a scenario. Text that is not TOML gets no hint.
 fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
     if text.parse::<toml::Table>().is_err() {
         return error.into();

@@ -26,7 +26,7 @@ const BARS: f64 = 0.8;
 /// The most points of a line that are drawn: more than a screen has columns.
 const POINTS: usize = 1500;
 
-/// What is drawn.
+/// The content of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Lines through points (x, y).
@@ -40,7 +40,7 @@ pub enum Kind {
     },
 }
 
-/// What has one colour.
+/// A series, drawn in one colour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series<P> {
     /// Name, for the legend.
@@ -60,7 +60,7 @@ pub struct Chart {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// Content.
     pub kind: Kind,
 }
 

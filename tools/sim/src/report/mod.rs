@@ -1,5 +1,5 @@
-//! What a run has shown, for people: tables as text, CSV files, charts as SVG, and all of it as one
-//! page of HTML that needs no network and no script.
+//! The results of a run, for people: tables as text, CSV files, charts as SVG, and all of it as one page of HTML that
+//! needs no network and no script.
 //!
 //! - [`Table`]: a table; [`Chart`]: a chart. A [`Report`] has both, and a title.
 
@@ -16,12 +16,12 @@ pub use chart::{Chart, Kind, Series};
 pub use scale::{Axis, Scale};
 pub use table::{Column, Table};
 
-/// What a run has shown.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Title.
     pub title: String,
-    /// What was run, in sentences: each is a paragraph.
+    /// Descriptions of the run, in sentences: each is a paragraph.
     pub about: Vec<String>,
     /// Tables, the most important one first.
     pub tables: Vec<Table>,
@@ -38,7 +38,7 @@ impl Report {
         html::page(self)
     }
 
-    /// Writes the title, what was run, and the tables, as text.
+    /// Writes the title, the descriptions, and the tables, as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
@@ -53,8 +53,8 @@ impl Report {
         text
     }
 
-    /// Makes a JSON object of the title, what was run, and the tables: of each table, by the name of its file, an
-    /// object for each row. Cells that are numbers are numbers.
+    /// Makes a JSON object of the title, the descriptions, and the tables. Each table is a list with an object for each
+    /// row, under the name of its file. Cells that are numbers are numbers.
     #[must_use]
     pub fn json(&self) -> Value {
         let cell = |(column, cell): (&Column, &String)| {

@@ -12,7 +12,7 @@ pub enum Scale {
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The quantity, with its unit.
     pub title: String,
     /// Scale.
     pub scale: Scale,
@@ -32,7 +32,7 @@ impl Axis {
     }
 }
 
-/// The numbers of an axis from one end to the other, and those that are written beside it.
+/// The range of an axis, and the ticks beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Extent {
     scale: Scale,
@@ -43,8 +43,8 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Finds the extent of numbers, with room for about `count` ticks. Numbers that are not finite,
-    /// and on a logarithmic axis those that are not above 0, count for nothing.
+    /// Finds the extent of numbers, with room for about `count` ticks. Ignores numbers that are not finite, and on a
+    /// logarithmic axis also numbers that are not above 0.
     pub(super) fn new(scale: Scale, numbers: impl Iterator<Item = f64>, count: usize) -> Self {
         let counted =
             |number: &f64| number.is_finite() && (scale == Scale::Linear || *number > 0.0);

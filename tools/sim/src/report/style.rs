@@ -1,8 +1,8 @@
 //! Colours and styles, of charts and of the page.
 
-/// The colours of series: those of Okabe and Ito, which people with any kind of colour blindness tell
-/// apart, in the order in which neighbours differ most, and in tints for a dark screen. Lines differ in
-/// their dashes too.
+/// The colours of series: the palette of Okabe and Ito, whose colours people with any kind of colour blindness can
+/// distinguish, in the order in which neighbours differ most, and in tints for a dark screen. Lines differ in their
+/// dashes too.
 pub(super) const COLOURS: &str = "\
 :root{--back:#fff;--text:#1b1f24;--dim:#57606a;--rule:#d8dee4;--soft:#f6f8fa;\
 --s0:#0072b2;--s1:#d55e00;--s2:#009e73;--s3:#cc79a7;--s4:#e69f00;--s5:#56b4e9;--s6:#6b6b6b;--s7:#8c6bb1}\

@@ -29,7 +29,7 @@ impl Column {
     }
 }
 
-/// A table. The first columns name what the row is of, the others have numbers.
+/// A table. The first columns name the row's subject, the others have numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Title.
@@ -42,7 +42,7 @@ pub struct Table {
     pub names: usize,
     /// Rows, each with as many cells as there are columns.
     pub rows: Vec<Vec<String>>,
-    /// What is to be known of the numbers; empty where there is nothing.
+    /// A remark about the numbers; empty if there is none.
     pub note: String,
 }
 

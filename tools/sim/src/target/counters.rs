@@ -1,4 +1,4 @@
-//! What the target's RDMA device counts: congestion, of all its queue pairs together.
+//! The congestion counters of the target's RDMA device, for all its queue pairs together.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ const LIFESPAN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Counters {
     network: Rc<RefCell<Network>>,
-    /// Its queue pairs: what they send, and what they receive.
+    /// The flows of its queue pairs: sending and receiving.
     pub(super) flows: Vec<(FlowId, FlowId)>,
     read: Option<(Nanos, Both<Option<u64>>)>,
 }
@@ -27,8 +27,7 @@ impl Counters {
         Self { network, flows: Vec::new(), read: None }
     }
 
-    /// Returns the notifications that have slowed down what the device sends, and the packets that came
-    /// with a mark.
+    /// Returns the number of notifications that slowed down the device's sending, and of packets received with a mark.
     pub(super) fn read(&mut self, now: Nanos) -> Both<Option<u64>> {
         if let Some((at, counts)) = self.read
             && now.since(at) < LIFESPAN

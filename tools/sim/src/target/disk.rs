@@ -9,7 +9,7 @@ use crate::device::Kind;
 
 pub(crate) const FORMAT: BlockFormat = BlockFormat::BYTES_512;
 
-/// What keeps a namespace's blocks.
+/// The blocks of a namespace.
 pub(crate) type Disk = testing::Disk<Zeroes>;
 /// A reactor's machine.
 pub(crate) type Machine = testing::Machine<Zeroes>;
@@ -36,7 +36,7 @@ impl Blocks for Zeroes {
     }
 }
 
-/// Returns what a device has to do for a command: the kind, the place and the length in bytes.
+/// Returns the device request of a command: the kind, the place and the length in bytes.
 pub(crate) fn request_of(command: &IoCommand) -> (Kind, u64, u64) {
     let place = |range: &LbaRange| {
         let block = u64::from(FORMAT.data_bytes());

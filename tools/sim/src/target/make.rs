@@ -32,7 +32,7 @@ const ADMIN_ENTRIES: u16 = 128;
 /// A host, as policies know it: its NQN, the class of its commands, and its session.
 pub(crate) type Known<'a> = (String, Option<Class>, Option<&'a str>);
 
-/// What a target is made of.
+/// The parts of a target.
 pub(super) type Parts = (Rc<Shared>, Vec<Reactor>, Vec<Arc<Disk>>);
 
 /// Makes the service, the reactors and the disks of a target.

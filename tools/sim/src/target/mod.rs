@@ -56,7 +56,7 @@ pub(crate) enum Event {
     Tick,
 }
 
-/// What is to happen, and when.
+/// Future events with their times.
 pub(crate) type Agenda = Vec<(Nanos, Event)>;
 
 /// Everything around the target that it acts on.
@@ -65,7 +65,7 @@ pub(crate) struct Around<'a> {
     pub(crate) now: Nanos,
     pub(crate) connections: &'a mut Vec<Connection>,
     pub(crate) network: &'a RefCell<Network>,
-    /// What is to happen later.
+    /// Future events.
     pub(crate) agenda: &'a mut Agenda,
     /// Connections that the target has ended, in words.
     pub(crate) lost: &'a mut Vec<(usize, String)>,
@@ -195,12 +195,12 @@ impl Target {
         self.done = done;
     }
 
-    /// Returns what the looks at connections have found.
+    /// Returns the results of the looks at connections.
     pub(crate) fn flows(&self) -> Vec<FlowMeasured> {
         self.stage.flows()
     }
 
-    /// Returns what the devices have done.
+    /// Returns the results of the devices.
     pub(crate) fn devices(&self) -> Vec<DeviceMeasured> {
         let device = |disk: &Arc<Disk>| {
             let done = disk.total();
@@ -256,7 +256,7 @@ impl Target {
         }
     }
 
-    /// Posts something on a queue pair. What is posted on one that is over comes back.
+    /// Posts something on a queue pair. Posts on a closed queue pair are flushed.
     fn post(
         &mut self,
         index: usize,
@@ -272,7 +272,7 @@ impl Target {
         connection.down.send(around.now, &mut around.network.borrow_mut(), bytes);
     }
 
-    /// Ends a queue pair: what was posted comes back.
+    /// Ends a queue pair, and flushes its posts.
     fn flush_pair(&mut self, index: usize, around: &mut Around<'_>) {
         let Some(connection) = around.connections.get_mut(index) else { return };
         let (reactor, key) = (connection.reactor, connection.key);
@@ -438,7 +438,7 @@ impl Target {
         around.agenda.push((self.tick_at, Event::Tick));
     }
 
-    /// Tells reactors what the service wants done.
+    /// Passes the service's actions to the reactors.
     fn route(&mut self, around: &mut Around<'_>) {
         loop {
             let Some(action) = self.shared.take_action() else { return };

@@ -1,4 +1,4 @@
-//! A reactor: its turns, and what it wants done when a turn is over.
+//! A reactor: its turns, and the operations that follow a turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use super::pairs::PairParams;
 use crate::connection::Connection;
 use crate::plan::Costs;
 
-/// The listener of all connections over TCP, and that of those over RDMA.
+/// The listener of all connections over TCP, and the one for RDMA.
 pub(crate) const LISTENER: ListenerId = ListenerId(1);
 pub(crate) const LISTENER_RDMA: ListenerId = ListenerId(2);
 /// The shortest turn, in ns: a reactor that polls looks around about as often.
@@ -27,10 +27,10 @@ const SHORTEST: f64 = 500.0;
 const CHUNK: usize = 64 << 10;
 /// The most bytes that are received from a connection in a turn, as in the daemon.
 const RECEIVED_MAX: usize = 1 << 20;
-/// The most bytes that follow what is received into a command's buffer.
+/// The most bytes that one receive reads after the rest of a command's buffer.
 const REST: usize = 4096;
 
-/// What a reactor finds when its turn comes.
+/// An input that a reactor handles in its turn.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a box of a job would cost more than its moves")]
 pub(crate) enum Input {
@@ -44,7 +44,7 @@ impl From<testing::Input<Zeroes>> for Input {
     }
 }
 
-/// What a turn wants done at its end.
+/// An operation that follows the end of a turn.
 #[derive(Debug)]
 pub(crate) enum Wish {
     Core(Op),
@@ -67,7 +67,7 @@ pub(crate) struct Reactor {
     next: Option<Nanos>,
     /// Until when its last turn takes.
     busy: Nanos,
-    /// What the last turn wants done at its end.
+    /// Operations that follow the last turn.
     wishes: Vec<Wish>,
     /// I/O queues that its connections became.
     io_queues: u64,
@@ -106,7 +106,7 @@ impl Reactor {
         }
     }
 
-    /// Returns what it has to do, for the choice of a reactor for a new connection.
+    /// Returns its load, for the choice of a reactor for a new connection.
     pub(crate) fn load(&mut self) -> Load {
         let connections = u64::try_from(self.keys.len()).unwrap_or(0);
         Load {
@@ -151,13 +151,13 @@ impl Reactor {
         Some(at)
     }
 
-    /// Says whether a turn is planned for this time.
+    /// Returns whether a turn is planned for this time.
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         self.next == Some(now)
     }
 
-    /// Takes a turn. Returns the time at which the turn is over: then [`Self::take_wishes`] has what it
-    /// wants done, and a turn may follow at the time that [`Self::planned`] tells.
+    /// Runs a turn. Returns the time at which it ends: then [`Self::take_wishes`] returns its operations, and another
+    /// turn may follow at the time of [`Self::planned`].
     pub(crate) fn turn(
         &mut self,
         now: Nanos,
@@ -211,12 +211,12 @@ impl Reactor {
         self.next
     }
 
-    /// Keeps what the core wants done until the turn is over.
+    /// Keeps the core's operations until the turn is over.
     fn keep_wishes(&mut self) {
         self.wishes.extend(self.core.driver().ops.drain(..).map(Wish::Core));
     }
 
-    /// Takes what the last turn wants done.
+    /// Removes and returns the operations of the last turn.
     pub(crate) fn take_wishes(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.wishes)
     }
@@ -409,7 +409,7 @@ impl Reactor {
     }
 }
 
-/// Says why a connection ends otherwise than by its host, where that is what was seen.
+/// Returns why a connection ends, unless its host ended it.
 fn fault(seen: Seen) -> Option<String> {
     match seen {
         Seen::Connected(..) | Seen::Terminated(_) => None,
@@ -422,8 +422,7 @@ fn fault(seen: Seen) -> Option<String> {
     }
 }
 
-/// Puts a connection with input on the list of those that are ready, unless it is there. Says whether it was
-/// put there.
+/// Puts a connection with input on the list of ready connections, unless it is listed. Returns whether it was added.
 fn enlist(ready: &mut VecDeque<usize>, index: usize, connection: &mut Connection) -> bool {
     if connection.listed || !connection.has_input() {
         return false;

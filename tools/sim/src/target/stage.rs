@@ -117,8 +117,7 @@ pub(crate) struct Stage {
     ecn: bool,
     /// The counters of the target's device.
     counters: Rc<RefCell<Counters>>,
-    /// What looks have found, where that is recorded: both directions of each connection, in the order
-    /// of the connections.
+    /// Results of looks, if they are recorded: both directions of each connection, in the order of the connections.
     records: Option<Vec<(usize, [FlowMeasured; 2])>>,
 }
 
@@ -205,7 +204,7 @@ impl Stage {
     }
 }
 
-/// Keeps what a look at a connection has found.
+/// Records the results of a look at a connection.
 fn record(
     at: Nanos,
     records: &mut [(usize, [FlowMeasured; 2])],
@@ -233,8 +232,8 @@ fn record(
     }
 }
 
-/// Makes what the kernel tells of a socket from what the network knows of both directions; `ecn` says
-/// whether what is sent may be marked, and what is received.
+/// Makes a socket's information as the kernel returns it, from the network's counts of both directions; `ecn` is
+/// whether sent and received packets may be marked.
 fn info(out: &FlowInfo, into: &FlowInfo, ecn: bool) -> Info {
     let whole = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
     Info {
@@ -252,7 +251,7 @@ fn info(out: &FlowInfo, into: &FlowInfo, ecn: bool) -> Info {
         total_retrans: whole(out.retransmitted),
         pacing_rate: None,
         bytes_acked: out.delivered_bytes,
-        // What the peer knows to have arrived: half a round trip old.
+        // Bytes that the peer knows to have arrived: half a round trip old.
         bytes_received: into.delivered_bytes,
         notsent_bytes: u32::try_from(out.unsent).unwrap_or(u32::MAX),
         data_segs_in: whole(into.delivered),

@@ -1,4 +1,4 @@
-//! What a running daemon measures, for a comparison with a prediction.
+//! Measurements of a running daemon, for a comparison with a prediction.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -16,7 +16,7 @@ pub(super) struct Watched {
     workloads: Vec<(WorkloadIo, Seen)>,
 }
 
-/// Looks for so long at what the daemon does.
+/// Measures the daemon's load for this long.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub(super) fn watch(daemon: &mut Daemon, time: Duration) -> anyhow::Result<Watch
     Ok(watched(&before, after, seconds))
 }
 
-/// Computes what has happened between two answers.
+/// Computes the difference between two answers.
 fn watched(before: &Statistics, after: Statistics, seconds: f64) -> Watched {
     let key = |of: &WorkloadIo| (of.host.clone(), of.subsystem.clone(), of.nsid, of.class.clone());
     let known: BTreeMap<_, &WorkloadIo> =
@@ -61,7 +61,7 @@ impl Watched {
     }
 }
 
-/// Says whether a workload is of a group's hosts: of NQN, or where there are several of NQN-NUMBER.
+/// Returns whether a workload belongs to a group's hosts: NQN, or NQN-NUMBER if the group has several.
 fn belongs(of: &WorkloadIo, group: &Group) -> bool {
     let numbered = || {
         let rest = of.host.strip_prefix(&group.host).and_then(|rest| rest.strip_prefix('-'));

@@ -1,5 +1,4 @@
-//! The daemon's configuration, as far as a prediction needs it. The daemon has checked it: what is of
-//! no use here is not looked at.
+//! The parts of the daemon's configuration that a prediction needs. The daemon has checked it; other keys are ignored.
 
 use anyhow::Context as _;
 use serde::Deserialize;
@@ -125,7 +124,7 @@ impl Listener {
 }
 
 impl Namespace {
-    /// Says whether it has the same device as another one.
+    /// Returns whether both namespaces are on the same device.
     pub(super) fn same_device(&self, other: &Self) -> bool {
         (&self.backend, &self.path, &self.device) == (&other.backend, &other.path, &other.device)
     }
@@ -161,7 +160,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// There is none, with those that there are.
+    /// There is no such namespace; the error lists the existing ones.
     pub(super) fn namespace(&self, nqn: &str, nsid: u32) -> anyhow::Result<&Namespace> {
         let subsystem = self.subsystems.iter().find(|one| one.nqn == nqn);
         let found = subsystem.into_iter().flat_map(|one| &one.namespaces);
@@ -175,18 +174,18 @@ impl Config {
         })
     }
 
-    /// Finds what is said of a host of a subsystem.
+    /// Finds the configuration of a host of a subsystem.
     pub(super) fn host(&self, nqn: &str, host: &str) -> Option<&Host> {
         let subsystem = self.subsystems.iter().find(|one| one.nqn == nqn)?;
         subsystem.hosts.iter().find(|one| one.nqn == host)
     }
 
-    /// Says whether `[qos]` is on.
+    /// Returns whether `[qos]` is on.
     pub(super) fn arbitrates(&self) -> bool {
         self.qos.get("enabled").and_then(Value::as_bool).unwrap_or(true)
     }
 
-    /// Says whether the parts of hosts are shown in bytes: shares count bytes or device time.
+    /// Returns whether the shares of hosts are shown in bytes: shares count bytes or device time.
     pub(super) fn counts_bytes(&self) -> bool {
         self.qos.get("unit").and_then(Value::as_str) != Some("commands")
     }

@@ -1,4 +1,4 @@
-//! The device of a namespace, from what is known of it.
+//! The device of a namespace, from a profile, the configuration or measurements.
 
 use anyhow::{Context as _, bail};
 use sluice_config::answer;
@@ -7,18 +7,18 @@ use toml::{Table, Value};
 use super::config::{Namespace, bandwidth, time};
 use crate::scenario::DeviceProfile;
 
-/// What is known of devices beside the configuration.
+/// Sources of device times beside the configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// The files that were named.
     pub(super) files: Vec<DeviceProfile>,
-    /// What a running daemon has measured.
+    /// Measurements of a running daemon.
     pub(super) measured: Vec<answer::DeviceRow>,
-    /// Whose measurements these are.
+    /// The source of `measured`.
     pub(super) asked: Asked,
 }
 
-/// Who was asked for measurements.
+/// The daemon that measurements were requested from.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Asked {
     /// The daemon whose configuration it is.
@@ -53,8 +53,8 @@ impl Asked {
 
 /// Writes the device of a namespace as keys of `[[namespace]]` of a scenario.
 ///
-/// A file goes first, then the model that the configuration describes, then what the daemon has
-/// measured, then the times in the configuration. `notes` hears of times that another daemon measured.
+/// Uses the first of: a profile file, the model that the configuration describes, the daemon's measurements, the times
+/// in the configuration. Adds a note about times that another daemon measured.
 ///
 /// # Errors
 ///

@@ -7,7 +7,7 @@ use arbitration::{Class, Nanos};
 use super::config::{Config, Listener, Namespace, Policy, list};
 use super::load::{Load, Transport};
 
-/// What the daemon makes of a load's commands.
+/// Class, session and transport that the daemon assigns to a load's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) class: Class,
@@ -15,7 +15,7 @@ pub(super) struct Flow {
     pub(super) transport: Transport,
 }
 
-/// Finds the class and the session of load `number`, counted from 1. `notes` hears what is not modelled.
+/// Finds the class and the session of load `number`, counted from 1. Adds to `notes` the parts that are not modelled.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ fn rights(
     Ok(rights.max_class.map(Class::from))
 }
 
-/// Notes what of a load's network is not modelled, TLS, and what is taken to be.
+/// Notes the assumptions about a load's network, and that TLS is not modelled.
 fn network(
     config: &Config,
     number: usize,
@@ -136,8 +136,8 @@ fn network(
     }
 }
 
-/// Finds the listener of a load: the one that it names, or any where all of its transport have one class.
-/// One of TCP goes before one of RDMA.
+/// Finds the listener of a load: the named one, or any if all listeners of its transport have one class. Prefers TCP to
+/// RDMA.
 fn listener<'a>(
     config: &'a Config,
     number: usize,
@@ -191,8 +191,8 @@ fn listener<'a>(
     }
 }
 
-/// Returns the policies that fit a load, as the daemon orders them: those that name more of host,
-/// subsystem and namespace first, and of two that name as many, the one that names the host.
+/// Returns the policies that fit a load, in the daemon's order: policies that name more of host, subsystem and
+/// namespace come first. Among equally specific policies, those with a host come first.
 fn fitting<'a>(
     config: &'a Config,
     number: usize,

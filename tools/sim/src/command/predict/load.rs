@@ -120,8 +120,7 @@ pub(super) struct Loads {
 ///
 /// # Errors
 ///
-/// The text is not TOML, or a key is unknown, missing or out of its range; the error names the key and
-/// says what would be right.
+/// The text is not TOML, or a key is unknown, missing or out of its range; the error names the key and the remedy.
 pub(super) fn parse(text: &str) -> anyhow::Result<Loads> {
     let File { title, network, load } = toml::from_str(text)?;
     ensure!(

@@ -1,9 +1,9 @@
-//! `sluice sim predict`: what a load will have on a configured target, beside what the daemon measures.
+//! `sluice sim predict`: the predicted results of a load on a configured target, beside the daemon's measurements.
 //!
-//! - [`load`]: who wants what; [`config`]: the daemon's configuration; [`flow`]: the class and the
-//!   session that it gives a load's commands; [`device`]: what is known of devices.
+//! - [`load`]: the hosts and their loads; [`config`]: the daemon's configuration; [`flow`]: the class and the session
+//!   that it gives a load's commands; [`device`]: the sources of device times.
 //! - [`scenario`]: the scenario that follows, which [`Model`] runs.
-//! - [`beside`]: what the daemon measures; [`results`]: both, as tables and for programs.
+//! - [`beside`]: the daemon's measurements; [`results`]: both, as tables and for programs.
 
 mod beside;
 mod config;
@@ -40,15 +40,15 @@ const LONGEST: Duration = Duration::from_secs(3600);
 pub struct Args {
     /// The load: a TOML file (docs/use/sim.md).
     load: PathBuf,
-    /// Read the target's configuration from this file; otherwise a running daemon is asked for it. What a
-    /// running daemon has measured of the same devices is used in both cases.
+    /// Read the target's configuration from this file instead of from a running daemon. A running daemon's measurements
+    /// of the same devices are used in both cases.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Measured times of a device, as `sluice sim profile` writes them; may be given more than once.
     #[arg(long = "device", value_name = "FILE")]
     devices: Vec<PathBuf>,
-    /// Watch the daemon for this long first, while the load is real, and print what it measures beside
-    /// the prediction [default: 5s].
+    /// Watch the daemon for this long first, while the load is real, and print its measurements beside the prediction
+    /// [default: 5s].
     #[arg(
         long,
         value_name = "TIME",
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<Made> {
     let (mut daemon, config, known) = sources(args, options, files)?;
     let times = Times { warmup: args.warmup, duration: args.time };
     let made = scenario::make(&config, &loads, &known, times).with_context(in_load)?;
-    // A load that cannot be simulated is told before the time for a look at the daemon is spent.
+    // Reports a load that cannot be simulated before it watches the daemon.
     let scenario = Scenario::parse(&made.text).with_context(in_load)?;
     let planned = scenario.plan(args.seed, Path::new(".")).with_context(in_load)?;
     let watched = match (&mut daemon, args.beside) {
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<Made> {
     Ok((report.text() + &written).into())
 }
 
-/// Returns the daemon, where there is one, the configuration, and what is known of devices.
+/// Returns the daemon, if there is one, the configuration, and the sources of device times.
 fn sources(
     args: &Args,
     options: &Options,
@@ -156,7 +156,7 @@ fn sources(
     }
 }
 
-/// Asks a daemon what it has measured of those of its devices that a configuration has, too.
+/// Requests a daemon's measurements of the devices that are also in a configuration.
 fn measured(daemon: &mut Daemon, config: &Config) -> anyhow::Result<Vec<DeviceRow>> {
     let running = config::parse(&daemon.configuration()?)?;
     let mut devices = daemon.qos()?.devices;

@@ -1,4 +1,4 @@
-//! A prediction, and what the daemon has measured beside it: as tables, and for programs.
+//! A prediction beside the daemon's measurements, as tables and for programs.
 
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
@@ -11,7 +11,7 @@ use super::scenario::Group;
 use crate::report::{Column, Table};
 use crate::scenario::Outcome;
 
-/// What some commands have.
+/// Results of some commands.
 #[derive(Clone, Debug)]
 struct Sum {
     commands: u64,
@@ -73,7 +73,7 @@ pub(super) struct Results {
     pub(super) hosts: Vec<Row>,
     pub(super) classes: Vec<Row>,
     pub(super) sessions: Vec<Row>,
-    /// What is not modelled, and what else a reader should know.
+    /// Parts that are not modelled, and other remarks for the reader.
     pub(super) notes: Vec<String>,
 }
 
@@ -171,7 +171,7 @@ pub(super) fn results(
     })
 }
 
-/// Adds up what has the same name, in the order of first appearance.
+/// Adds up the sums with the same name, in the order of first appearance.
 fn together<'a>(
     pairs: impl Iterator<Item = (String, &'a Sum)>,
 ) -> anyhow::Result<Vec<(String, Sum)>> {
@@ -185,7 +185,7 @@ fn together<'a>(
     Ok(sums)
 }
 
-/// What shares are parts of, predicted and measured.
+/// The totals that shares are computed from, predicted and measured.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     by_bytes: bool,
@@ -312,7 +312,7 @@ fn predicted(title: &str, file: &str, rows: &[Row]) -> Table {
     }
 }
 
-/// Makes the table of a prediction beside what was measured.
+/// Makes the table of a prediction beside the measurements.
 fn beside(title: &str, file: &str, rows: &[Row]) -> Table {
     let (mut columns, mut cells) = names(rows);
     let names = columns.len();
@@ -344,7 +344,7 @@ fn beside(title: &str, file: &str, rows: &[Row]) -> Table {
     }
 }
 
-/// Writes how far a prediction is off what was measured, in per cent.
+/// Writes the deviation of a prediction from the measurement, in per cent.
 fn off(predicted: f64, measured: f64) -> String {
     if measured <= 0.0 {
         return "-".to_owned();

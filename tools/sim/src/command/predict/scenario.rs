@@ -40,13 +40,13 @@ pub(super) struct Group {
     pub(super) entry: String,
 }
 
-/// A scenario, and what its hosts are.
+/// A scenario, and the groups of its hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     /// The scenario, which `sluice sim run` runs as well.
     pub(super) text: String,
     pub(super) groups: Vec<Group>,
-    /// What is not modelled, in sentences.
+    /// Parts that are not modelled, in sentences.
     pub(super) notes: Vec<String>,
 }
 
@@ -61,8 +61,8 @@ pub(super) struct Times {
 ///
 /// # Errors
 ///
-/// A load names what the configuration has not, or more than the target takes; or a device is not
-/// known. The error names the key and the remedy.
+/// A load names an item that is not configured, or exceeds the target's limits; or a device is not known. The error
+/// names the key and the remedy.
 pub(super) fn make(
     config: &Config,
     loads: &Loads,
@@ -152,7 +152,7 @@ fn check(config: &Config, number: usize, load: &Load) -> anyhow::Result<()> {
         load.bytes
     );
     let (nqn, nsid) = &load.namespace;
-    // A namespace that is not there is told with its load's class and session.
+    // A missing namespace is reported with its load's class and session.
     let namespace = config.namespace(nqn, *nsid).ok();
     if let Some(room) = namespace.and_then(|of| of.size.as_ref()).and_then(size) {
         ensure!(
@@ -173,7 +173,7 @@ fn group(groups: &mut Vec<Group>, load: &Load, flow: &Flow) -> usize {
     if let Some(place) = groups.iter().position(same) {
         return place;
     }
-    // What an NQN ends with tells hosts apart for a reader.
+    // The end of an NQN distinguishes hosts for a reader.
     let tail = load.host.rsplit(':').next().unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = tail.chars().take(60).map(plain).collect();
@@ -343,8 +343,8 @@ struct Reservable<'a> {
     in_memory: &'a [bool],
 }
 
-/// Makes the `[[session]]`s, a parent before its children: those of the configuration, and those that
-/// come with subsystems and namespaces.
+/// Makes the `[[session]]`s, a parent before its children: the configured sessions, and the implicit sessions of
+/// subsystems and namespaces.
 fn sessions(
     config: &Config,
     groups: &[Group],

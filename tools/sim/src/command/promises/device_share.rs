@@ -1,5 +1,5 @@
-//! Share of a device: Gimbal's f-Util, a tenant's throughput by an equal part of what it has alone, on a drive whose
-//! garbage is collected all the time.
+//! Share of a device: Gimbal's f-Util, a tenant's throughput divided by its equal share of its throughput alone, on a
+//! drive that collects garbage all the time.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use super::{Setting, bytes};
 use crate::claim::{Bound, Claim, Unit};
 use crate::model::Measured;
 
-/// A small drive, which the warm-up writes over, so that its garbage is collected all the time. Its window holds what
-/// keeps the dies busy, and less than the tenants have outstanding: what is in the drive has its order from there.
+/// A small drive, which the warm-up fills and overwrites, so that its garbage is collected all the time. Its window
+/// keeps the dies busy, but is below the tenants' outstanding commands, so that the drive orders little of the work.
 /// Its times are set low, so that admission lets tenants reserve nearly all of it.
 const DRIVE: &str = "[[namespace]]\ndevice = 'ssd'\nwindow = 32\nmean_time = '20 us'\nworst_time = '20 us'\n\
      parallelism = 8\n\
@@ -61,7 +61,7 @@ fn run(setting: &Setting, tables: &str) -> anyhow::Result<Measured> {
     setting.run(qos, &format!("{DRIVE}{tables}"), |plan| plan.warmup = WARMUP)
 }
 
-/// Computes a quarter of what a tenant has alone, in bytes per second.
+/// Computes a quarter of a tenant's throughput alone, in bytes per second.
 fn alone(setting: &Setting, tenant: &Tenant) -> anyhow::Result<f64> {
     let tenant = Tenant { depth: DEEPEST, ..*tenant };
     let measured = run(setting, &tenant.text("tenant", ""))?;

@@ -1,4 +1,4 @@
-//! Limits: what a session moves in any second and in any 10 ms, whether its host always has work or comes in bursts.
+//! Limits: a session's throughput in any second and in any 10 ms, under constant load and in bursts.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
     let (iops, kib) = (random.u32(500..=2000), 16_u32);
     let bandwidth = u64::from(random.u32(10..=40)) * 1_000_000;
     let antagonists = [Antagonist::draw(&mut random, true), Antagonist::draw(&mut random, false)];
-    // A burst is served at the limit before the next one comes, but for those that chance has soon after another.
+    // A burst is served at the limit before the next one comes, except when chance places two bursts close together.
     let bursts = random.u32(60..=250);
     let tables = format!(
         "[[session]]\nname = 'steady'\niops = {iops}\n[[session]]\nname = 'bursts'\nbandwidth = '{bandwidth} B/s'\n\
@@ -58,7 +58,7 @@ pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
     ])
 }
 
-/// What a host with a limit moved.
+/// The throughput of a host with a limit.
 #[derive(Debug)]
 struct Limited {
     /// Bytes by interval.

@@ -31,7 +31,7 @@ pub struct Args {
     /// The promises; all of them unless given.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The first seed. It decides the antagonists and all that is random.
+    /// The first seed. It decides the antagonists and all other random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The number of seeds, of which the worst counts.
@@ -66,7 +66,7 @@ const PROMISES: [Promise; 6] = [
     Promise { name: "limits", about: "limits", measure: limits::measure },
 ];
 
-/// What a promise is measured with.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     seed: u64,
@@ -117,7 +117,7 @@ fn time_of(write: bool, kib: u32) -> f64 {
     if write { 1000.0 + 10.0 * beyond } else { 800.0 + 8.0 * beyond }
 }
 
-/// An antagonist: a host that takes what it can get.
+/// An antagonist: a host that uses all the throughput it can get.
 #[derive(Clone, Copy, Debug)]
 struct Antagonist {
     /// Size of its commands in KiB.

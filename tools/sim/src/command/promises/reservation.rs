@@ -4,7 +4,7 @@
 use super::{Antagonist, DRIVE, Setting, series, texts};
 use crate::claim::{Bound, Claim, Unit};
 
-/// Commands that the tenant reserves in a second: a fifth of what the drive does.
+/// Commands that the tenant reserves in a second: a fifth of the drive's rate.
 const RESERVED: u32 = 2000;
 
 /// Measures periods of 1 s of a tenant with a reservation, in the lowest class.

@@ -20,8 +20,8 @@ fn delta() -> f64 {
     2.0 * f64::from(WINDOW) * time_of(false, 64) / SERVERS / 1e3
 }
 
-/// Measures what a tenant with a steady load below its share, and one that returns again and again, wait for beside
-/// antagonists.
+/// Measures the waiting times of a tenant with a steady load below its share, and of a repeatedly returning tenant,
+/// beside antagonists.
 pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
     let antagonists = Antagonist::several(&mut setting.random(), 5);
     let tenants = antagonists.len() as f64 + 2.0;
