@@ -1,4 +1,4 @@
-//! A flow: what limits it, what it tells, and its two ends.
+//! A flow: its limits, its counters, and its two ends.
 
 use core::time::Duration;
 
@@ -13,17 +13,17 @@ use super::time::{NANO, Picos};
 use super::topology::{Packets, RDMA_HEADERS, TCP_HEADERS};
 use super::window::{Control, WindowSender};
 
-/// What limits a sender.
+/// The limit of a sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sender {
     /// The kernel's TCP: a window, acknowledgements, retransmission.
     Window {
-        /// What decides the window.
+        /// The control of the window.
         control: Control,
     },
     /// A queue pair: a rate.
     Rate {
-        /// What decides the rate.
+        /// The control of the rate.
         control: RateControl,
     },
 }
@@ -37,7 +37,7 @@ pub struct FlowSpec {
     pub to: NodeId,
     /// The differentiated services code point of its packets; 46 (expedited forwarding) is Urgent.
     pub dscp: u8,
-    /// What limits the sender.
+    /// The limit of the sender.
     pub sender: Sender,
     /// Bytes that are kept until they are acknowledged (SO_SNDBUF).
     pub send_buffer: u64,
@@ -48,7 +48,7 @@ pub struct FlowSpec {
 /// The code point of Urgent.
 pub const URGENT: u8 = 46;
 
-/// What a flow tells of itself, as a socket does by TCP_INFO.
+/// A flow's counters and state, as a socket returns them by TCP_INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowInfo {
     /// Packets that have arrived, as far as the sender knows.
@@ -73,13 +73,13 @@ pub struct FlowInfo {
     pub app_limited: bool,
     /// Packets that were sent again.
     pub retransmitted: u64,
-    /// The rate of a sender with a rate, in bytes per second; `None`: that of the link.
+    /// The rate of a sender with a rate, in bytes per second; `None`: the rate of the link.
     pub rate: Option<u64>,
     /// Packets that the receiver has found marked, where the sender has a rate.
     pub received_ce: u64,
 }
 
-/// What the ends of a flow hear.
+/// An event for an end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The receiver's stream has so many bytes more, in order.
@@ -209,7 +209,7 @@ impl Flow {
     /// Sets the bytes that may wait to be sent.
     pub(super) fn set_lowat(&mut self, bytes: Option<u64>) {
         self.lowat = bytes.unwrap_or(u64::MAX);
-        // A writer that found no room is told when there is some.
+        // A writer that found no room is notified when there is some.
         self.full |= self.room() == 0;
     }
 
@@ -269,8 +269,8 @@ impl Flow {
         }
     }
 
-    /// Takes in an acknowledgement. Returns how many bytes more are known to have arrived, where that is
-    /// told ([`Event::Acknowledged`]).
+    /// Handles an acknowledgement. Returns how many bytes more are known to have arrived, for a sender with a rate
+    /// ([`Event::Acknowledged`]), and otherwise 0.
     #[inline]
     pub(super) fn acknowledge(&mut self, now: Picos, packet: &Packet, again: bool) -> u64 {
         match &mut self.end {
@@ -307,7 +307,7 @@ impl Flow {
         }
     }
 
-    /// Takes for lost what is, if the time-out is over.
+    /// Treats unacknowledged packets as lost, if the time-out is over.
     pub(super) fn expire(&mut self, now: Picos) {
         match &mut self.end {
             End::Window(sender) => sender.expire(now),
@@ -315,7 +315,7 @@ impl Flow {
         }
     }
 
-    /// Returns what the flow tells of itself.
+    /// Returns the flow's counters and state.
     pub(super) fn info(&self) -> FlowInfo {
         let time = |time: Picos| Duration::from_nanos(time / NANO);
         let unsent = self.stream().unsent();

@@ -2,20 +2,19 @@
 //! switches that share a buffer, mark, pause and lose.
 //!
 //! - [`topology`]: hosts, switches and links; [`Dumbbell`] and [`FatTree`] build usual ones.
-//! - [`Network`]: what runs on one. Flows are opened on it; it tells when something happens next,
-//!   and what the ends of flows hear.
-//! - `window`, `rate`, `receiver`: the ends of a flow; `port`, `switch`: what packets pass.
+//! - [`Network`]: the engine on a topology. Flows are opened on it; it returns the time of its next event, and the
+//!   events for the ends of flows.
+//! - `window`, `rate`, `receiver`: the ends of a flow; `port`, `switch`: the hops of packets.
 //!
 //! The content of streams stays with the caller: the network counts bytes.
 //!
-//! # What a packet costs
+//! # The cost of a packet
 //!
-//! Each port has one event in the calendar for what arrives next at its far end, and one for the
-//! end of what is being sent if something waits. A host's port asks its flows for packets, in turn,
-//! when it is free: what waits there are flows, as under the kernel's limit on what one socket has
-//! below it (TCP small queues) with a fair queue. So the calendar has as many events as there are
-//! ports and timers at the most, and a packet is kept once, where it is. Nothing is allocated for
-//! one: queues keep their room.
+//! Each port has one event in the calendar for the next arrival at its far end, and one for the end of the transmission
+//! in progress if something waits. A host's port requests packets from its flows, in turn, when it is free: flows wait
+//! there, as under the kernel's limit on the packets of one socket below it (TCP small queues) with a fair queue. So
+//! the calendar has as many events as there are ports and timers at the most, and a packet is kept once, where it is.
+//! Nothing is allocated for one: queues keep their room.
 
 mod engine;
 mod flow;

@@ -1,4 +1,4 @@
-//! The names of what a network consists of.
+//! The names of a network's parts.
 
 /// A host or a switch: the number of nodes of its topology that were added before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,13 +12,13 @@ pub struct FlowId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
-/// Finds what a number names.
+/// Returns an entry by its number.
 #[inline]
 pub(super) fn of<T>(table: &[T], number: u32) -> Option<&T> {
     table.get(number as usize)
 }
 
-/// Finds what a number names, to be changed.
+/// Returns an entry by its number, mutably.
 #[inline]
 pub(super) fn of_mut<T>(table: &mut [T], number: u32) -> Option<&mut T> {
     table.get_mut(number as usize)

@@ -1,8 +1,8 @@
-//! What travels on links.
+//! The packets on links.
 
 use super::time::Picos;
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Data of a flow, from its sender to its receiver.
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Queue {
-    /// Before all others, without interrupting what is being sent.
+    /// Before all others, without interrupting a packet in transmission.
     Urgent,
     /// In order of arrival.
     Other,
@@ -69,8 +69,8 @@ pub(super) struct Packet {
     pub(super) number: u64,
     /// The time at which the data was sent; of an acknowledgement, of the data that it answers.
     pub(super) sent: Picos,
-    /// What a selective acknowledgement tells (RFC 2018, the first block): how many bytes after
-    /// [`Self::number`] data begins that has come, and how many bytes of it; no bytes: nothing.
+    /// The first block of a selective acknowledgement (RFC 2018): the number of bytes from [`Self::number`] to the
+    /// block, and the number of bytes in it; no bytes: no block.
     pub(super) block: (u32, u32),
     /// The slot of the flow.
     pub(super) flow: u32,
@@ -78,7 +78,7 @@ pub(super) struct Packet {
     pub(super) bytes: u32,
     /// The bytes of the stream in it.
     pub(super) payload: u32,
-    /// What the packet is for.
+    /// Purpose.
     pub(super) kind: Kind,
     /// Whether its DSCP says Urgent.
     pub(super) urgent: bool,

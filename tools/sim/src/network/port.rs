@@ -10,7 +10,7 @@ use super::packet::{Packet, PerQueue, Queue};
 use super::time::{NANO, Picos, time_of};
 use super::topology::{Link, PAUSE_FRAME};
 
-/// What a port has done so far.
+/// Counters of a port so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortCounters {
     /// The node that sends.
@@ -27,7 +27,7 @@ pub struct PortCounters {
     pub dropped: u64,
     /// Packets that were lost at random.
     pub lost: u64,
-    /// Packets that wait now; the one that is being sent does not count.
+    /// Packets that wait now, without the one in transmission.
     pub waiting: u64,
     /// Their bytes.
     pub queue: u64,
@@ -58,13 +58,13 @@ pub(super) struct Port {
     queued: PerQueue<u64>,
     /// The packets that were sent and have not arrived yet, with the times at which they do.
     flying: VecDeque<(Picos, Packet)>,
-    /// The time at which what is being sent is sent.
+    /// The time at which the transmission in progress ends.
     free_at: Picos,
-    /// Whether the end of what is being sent is announced.
+    /// Whether the end of the transmission in progress is announced.
     pub(super) announced: bool,
     /// The queues that the far end has paused.
     pub(super) paused: PerQueue<bool>,
-    /// Flows of the host that have something to send, those of each queue in turn.
+    /// Flows of the host that have something to send; each queue serves its flows in turn.
     pub(super) ready: PerQueue<VecDeque<u32>>,
     /// Bytes that came over this link and wait at the far end; kept where there are pauses.
     pub(super) held: PerQueue<u64>,
@@ -138,7 +138,7 @@ impl Port {
         self.free_at <= now && self.counters.waiting == 0 && !self.paused[queue]
     }
 
-    /// Returns the time at which what is being sent is sent.
+    /// Returns the time at which the transmission in progress ends.
     #[inline]
     pub(super) const fn free_at(&self) -> Picos {
         self.free_at
@@ -242,7 +242,7 @@ impl Port {
         self.flying.len()
     }
 
-    /// Returns what the port has done until now.
+    /// Returns the port's counters until now.
     pub(super) fn counters(&self, now: Picos) -> PortCounters {
         let time = now.saturating_sub(self.changed);
         let waited = self.waited + u128::from(self.counters.waiting) * u128::from(time);

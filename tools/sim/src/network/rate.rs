@@ -1,9 +1,9 @@
 //! A sender with a rate: a queue pair, as its adapter sends.
 //!
-//! The rate is that of the link, or decided by DCQCN (Zhu et al., SIGCOMM 2015), whose laws
-//! [`qtcp::control::Dcqcn`] has: in a real network the adapter runs them, not the daemon. What is
-//! lost is sent again from the loss on (go back N), as adapters for converged Ethernet do: once, so
-//! that what is lost again waits for the time-out. Pauses are there so that nothing is.
+//! The link or DCQCN (Zhu et al., SIGCOMM 2015; [`qtcp::control::Dcqcn`]) decides the rate: in a real network the
+//! adapter runs DCQCN, not the daemon. After a loss, everything from the lost packet on is sent again (go back N), as
+//! adapters for converged Ethernet do: once, so that a second loss waits for the time-out. Pauses are there to prevent
+//! losses.
 
 use core::time::Duration;
 
@@ -14,10 +14,10 @@ use super::packet::Packet;
 use super::stream::{Outgoing, Ready, Stream};
 use super::time::{MICRO, NANO, Picos, nanos, time_at};
 
-/// What decides a rate.
+/// The control of a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RateControl {
-    /// DCQCN with these settings, of which the line's rate should be that of the host's link.
+    /// DCQCN with these settings, whose line rate should be the rate of the host's link.
     Dcqcn(Settings),
     /// QRDMA as its source prints it (docs/research/sources.md, E2; Eq. 6): the same, but that a notification cuts
     /// the rate by Q, too, where the flow has more than its target. No adapter has it: figures compare the
@@ -42,7 +42,7 @@ impl RateControl {
     }
 }
 
-/// What runs in an adapter.
+/// The control that runs in an adapter.
 #[derive(Debug)]
 enum Reaction {
     Dcqcn(Box<Dcqcn>),
@@ -90,8 +90,8 @@ impl Reaction {
 /// How many packets an acknowledgement stands for, while there is more to send.
 const EVERY: u64 = 16;
 
-/// The time after which what is not acknowledged is sent again: 4.096 us * 2^14, the usual local
-/// acknowledgement time-out of a queue pair (InfiniBand specification 1.4, section 9.7.6.1.3).
+/// The time after which unacknowledged data is sent again: 4.096 us * 2^14, the usual local acknowledgement time-out of
+/// a queue pair (InfiniBand specification 1.4, section 9.7.6.1.3).
 const TIME_OUT: Picos = (4096 << 14) * NANO;
 
 /// The time after which a waiting sender looks at its rate again.
@@ -122,8 +122,8 @@ impl RateSender {
     pub(super) fn new(control: RateControl, segment: u32) -> Self {
         let control = match control {
             RateControl::Line => None,
-            // The receiver already keeps the distance of notifications: one that travelled a little
-            // faster than the one before must count, too.
+            // The receiver already enforces the distance of notifications. A notification that travelled a little
+            // faster than its predecessor must count, too.
             RateControl::Dcqcn(settings) => {
                 let settings = Settings { cnp_interval: Duration::ZERO, ..settings };
                 Some(Reaction::Dcqcn(Box::new(Dcqcn::new(&settings))))
@@ -249,13 +249,13 @@ impl RateSender {
         self.step(now, 0, 1);
     }
 
-    /// Returns the time at which what is not acknowledged is sent again.
+    /// Returns the time at which unacknowledged data is sent again.
     #[inline]
     pub(super) const fn time_out(&self) -> Picos {
         self.time_out
     }
 
-    /// Goes back to what is not acknowledged, if the time-out is over.
+    /// Goes back to the first unacknowledged byte, if the time-out is over.
     pub(super) const fn expire(&mut self, now: Picos) {
         if now < self.time_out {
             return;
@@ -275,7 +275,7 @@ impl RateSender {
         self.trips
     }
 
-    /// Returns the packets that were acknowledged, those that were sent again, and notifications.
+    /// Returns the number of acknowledged packets, of retransmitted packets, and of notifications.
     pub(super) const fn counts(&self) -> (u64, u64, u64) {
         (self.delivered, self.retransmitted, self.notified)
     }
@@ -303,7 +303,7 @@ mod tests {
         sender.notify(0);
         assert_eq!(sender.rate(), Some(0.5e9), "alpha is 1 at first: half");
         assert_eq!(sender.ready(0), Ready::At(2 * MICRO));
-        // One that travelled faster than its 50 us counts, too: three quarters of half are left.
+        // A notification that arrives before the end of its 50 us counts, too: three quarters of half are left.
         sender.notify(49 * MICRO);
         assert!(sender.rate().is_some_and(|rate| rate < 0.26e9));
         let (mut now, mut sent) = (49 * MICRO, 0);
@@ -314,8 +314,7 @@ mod tests {
                 Ready::No => unreachable!(),
             }
         }
-        // Five rounds of 55 us halve the distance to what it was before the last cut; then it
-        // grows by 5 MB/s in each.
+        // Five rounds of 55 us halve the distance to the rate before the last cut; then it grows by 5 MB/s in each.
         assert!(sender.rate().is_some_and(|rate| rate > 0.49e9), "{:?}", sender.rate());
         assert!((420_000..500_000).contains(&sent), "{sent}");
     }

@@ -1,4 +1,4 @@
-//! The receiver of a flow: what has come in order, and what it answers.
+//! The receiver of a flow: the stream in order, and the receiver's answers.
 
 use super::packet::Packet;
 use super::time::{MICRO, Picos};
@@ -7,7 +7,7 @@ use super::time::{MICRO, Picos};
 /// section 3.1).
 const NOTIFICATIONS: Picos = 50 * MICRO;
 
-/// How a receiver treats what is out of order, and marks.
+/// How a receiver treats data out of order, and marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// Keeps it, and echoes each mark on its acknowledgement (RFC 8257, section 3.2).
@@ -18,7 +18,7 @@ pub(super) enum Manner {
     Again,
 }
 
-/// What a receiver answers to a packet.
+/// A receiver's answer to a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// Bytes that the stream in order has grown by.
@@ -41,7 +41,7 @@ pub(super) struct Receiver {
     manner: Manner,
     /// Up to where the stream has come in order.
     expected: u64,
-    /// What has come after a gap: beginnings and ends, in order, none touching another.
+    /// Ranges after a gap: beginnings and ends, in order, none touching another.
     later: Vec<(u64, u64)>,
     /// Whether marks are echoed, or everything was asked for again.
     latched: bool,
@@ -88,7 +88,7 @@ impl Receiver {
         }
     }
 
-    /// Keeps what has come. Returns the block that it is part of, if there is a gap before it.
+    /// Keeps the data of a packet. Returns the block that it is part of, if there is a gap before it.
     #[inline]
     fn keep(&mut self, from: u64, end: u64) -> (u32, u32) {
         if from <= self.expected {
@@ -113,7 +113,7 @@ impl Receiver {
         (short(from - self.expected), short(end - from))
     }
 
-    /// Takes what comes in order, and asks for the rest again.
+    /// Accepts data in order, and requests the rest again.
     fn take_or_ask(&mut self, now: Picos, packet: &Packet, end: u64) -> Answer {
         let mut answer = Answer::default();
         self.marked += u64::from(packet.marked);

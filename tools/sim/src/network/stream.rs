@@ -42,7 +42,7 @@ pub(super) enum Ready {
     Now,
 }
 
-/// What is put into a packet of data.
+/// The content of a data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outgoing {
     /// The place of its first byte in the stream.

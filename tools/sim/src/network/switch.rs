@@ -10,7 +10,7 @@ pub(super) struct Buffer {
     pub(super) switch: Switch,
     /// Bytes of the buffer that any queue may take.
     shared: u64,
-    /// Those that are taken.
+    /// Bytes of these that are in use.
     used: u64,
     random: fastrand::Rng,
 }
@@ -54,8 +54,8 @@ impl Buffer {
         self.used -= before - self.of_shared(packet.queue, queued);
     }
 
-    /// Computes how many bytes of a queue are in the shared part: those of Urgent beyond what is
-    /// reserved for it, all of others.
+    /// Computes how many bytes of a queue are in the shared part: for Urgent the bytes beyond its reservation, for
+    /// others all.
     #[inline]
     const fn of_shared(&self, queue: Queue, queued: u64) -> u64 {
         match queue {

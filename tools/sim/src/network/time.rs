@@ -20,7 +20,7 @@ pub(super) const fn picos(time: Nanos) -> Picos {
     time.0.saturating_mul(NANO)
 }
 
-/// Converts to whole nanoseconds, rounded up: nobody hears of what is still to come.
+/// Converts to whole nanoseconds, rounded up, so that no event is reported before it happens.
 #[inline]
 pub(super) const fn nanos(time: Picos) -> Nanos {
     Nanos(time.div_ceil(NANO))

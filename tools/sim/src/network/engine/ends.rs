@@ -1,4 +1,4 @@
-//! What hosts do: flows take their turns, packets arrive and are answered.
+//! The work of hosts: flows are served in turn, packets arrive and are answered.
 
 use super::{Network, What};
 use crate::network::flow::Event;
@@ -136,7 +136,7 @@ impl Network {
         self.gone(number);
     }
 
-    /// Takes data at its receiver, and sends what it answers.
+    /// Handles data at its receiver, and sends the answer.
     #[inline]
     pub(super) fn receive_data(&mut self, packet: &Packet, now: Picos, events: &mut Vec<Event>) {
         let number = packet.flow;
@@ -198,7 +198,7 @@ impl Network {
         self.let_go(number);
     }
 
-    /// Takes what is lost for lost, or looks again later.
+    /// Handles a flow's time-out: treats unacknowledged packets as lost, if it is over, and sets the next one.
     pub(super) fn expired(&mut self, number: u32, now: Picos) {
         let Some(flow) = of_mut(&mut self.flows, number) else { return };
         if flow.expires_at != now {

@@ -1,4 +1,4 @@
-//! What ports and switches do with packets.
+//! The handling of packets in ports and switches.
 
 use super::{Network, What};
 use crate::network::flow::Event;
@@ -7,7 +7,7 @@ use crate::network::packet::{Kind, Packet, Queue};
 use crate::network::time::Picos;
 
 impl Network {
-    /// Lets a port send what it can, and announces when it can send again.
+    /// Sends all packets that a port can send, and announces when it can send again.
     #[inline]
     pub(super) fn serve(&mut self, number: u32, now: Picos) {
         loop {

@@ -1,6 +1,6 @@
-//! What runs on a topology.
+//! The engine that runs flows on a topology.
 //!
-//! [`ends`] has what hosts do, [`hops`] what ports and switches do.
+//! [`ends`] has the work of hosts, [`hops`] the handling of packets in ports and switches.
 
 mod ends;
 mod hops;
@@ -16,7 +16,7 @@ use super::switch::Buffer;
 use super::time::{Picos, nanos, picos};
 use super::topology::{Node, Packets, Topology, TopologyError};
 
-/// What happens at a time.
+/// A future event.
 #[derive(Clone, Copy, Debug)]
 enum What {
     /// A port has sent a packet, and something else waits.
@@ -31,16 +31,16 @@ enum What {
     Pauses { port: u32, queue: Queue, both: bool, on: bool },
 }
 
-/// What became of all packets so far.
+/// The fate of all packets so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Packets that hosts have sent.
     pub made: u64,
-    /// Those that have arrived at hosts.
+    /// Packets that have arrived at hosts.
     pub delivered: u64,
-    /// Those that found no room, or were lost at random.
+    /// Packets that found no room, or were lost at random.
     pub dropped: u64,
-    /// Those that wait in queues.
+    /// Packets that wait in queues.
     pub waiting: u64,
     /// Those on links.
     pub flying: u64,
@@ -74,8 +74,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes a network without flows. The seed decides the ways of flows and what is lost or marked
-    /// at random.
+    /// Makes a network without flows. The seed decides the ways of flows, and which packets are lost or marked at
+    /// random.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ impl Network {
         of(&self.flows, flow.0).map_or(0, Flow::room)
     }
 
-    /// Appends bytes to a flow's stream: all of them, whether there is room or not. Where none is
-    /// left after it, [`Event::Writable`] follows.
+    /// Appends bytes to a flow's stream: all of them, whether there is room or not. If no room is left after it,
+    /// [`Event::Writable`] follows.
     pub fn write(&mut self, now: Nanos, flow: FlowId, bytes: u64) {
         let now = self.at(now);
         if let Some(slot) = of_mut(&mut self.flows, flow.0) {
@@ -197,7 +197,7 @@ impl Network {
         }
     }
 
-    /// Returns what a flow tells of itself.
+    /// Returns a flow's counters and state.
     #[must_use]
     pub fn info(&self, flow: FlowId) -> FlowInfo {
         of(&self.flows, flow.0).map(Flow::info).unwrap_or_default()
@@ -218,7 +218,7 @@ impl Network {
         self.calendar.next_time().map(nanos)
     }
 
-    /// Handles all events up to `until`, and appends what the ends of flows hear, in order.
+    /// Handles all events up to `until`, and appends the events for the ends of flows, in order.
     pub fn advance(&mut self, until: Nanos, events: &mut Vec<Event>) {
         let end = picos(until);
         while let Some((now, what)) = self.calendar.pop_due(end) {
@@ -243,8 +243,8 @@ impl Network {
         }
     }
 
-    /// Returns the counters of each port, in the order of the topology's links: of each, first the
-    /// one that sends from its first end, then the other.
+    /// Returns the counters of each port, in the order of the topology's links: for each, first the port at its first
+    /// end, then the other.
     pub fn counters(&self) -> impl Iterator<Item = (PortId, PortCounters)> {
         let numbered = (0..).map(PortId).zip(&self.ports);
         numbered.map(|(id, port)| (id, port.counters(self.now)))
@@ -264,7 +264,7 @@ impl Network {
         totals
     }
 
-    /// Goes on to a time that a caller has; one that is over counts as now.
+    /// Moves the present time to a caller's time, but never back.
     fn at(&mut self, now: Nanos) -> Picos {
         self.now = self.now.max(picos(now));
         self.now

@@ -1,4 +1,4 @@
-//! No packet and no byte comes or goes, whatever is lost.
+//! Packets and bytes are conserved, with any losses.
 
 use proptest::prelude::*;
 

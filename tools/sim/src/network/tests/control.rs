@@ -1,4 +1,4 @@
-//! What senders make of a link.
+//! The throughput and losses of senders on a link.
 
 use qtcp::Rate;
 use qtcp::control::dcqcn::Settings;
@@ -12,8 +12,8 @@ fn middle(network: &Network, hosts: u32) -> PortCounters {
     network.counters().map(|(_, port)| port).find(|port| (port.from, port.to) == ends).unwrap()
 }
 
-/// Runs so many flows over a dumbbell that have something to send all the time, for `ms` after
-/// a warm-up of as long. Returns what each has got, and the port in the middle.
+/// Runs so many flows over a dumbbell that have something to send all the time, for `ms` after a warm-up of as long.
+/// Returns the bytes of each, and the port in the middle.
 fn saturate(
     senders: &[Sender],
     delay: u64,
@@ -60,7 +60,7 @@ fn with_losses_instead_of_marks_windows_share_a_link_too() {
         assert!(fair(&got, 0.5), "{control:?}: {got:?}");
         assert!(port.dropped > 0);
         let again: u64 = (0..4).map(|flow| network.info(FlowId(flow)).retransmitted).sum();
-        // What is lost is sent again, and little else.
+        // Lost packets are sent again, and few others.
         assert!(again >= port.dropped && again < port.dropped * 12 / 10 + 20, "{again}, {port:?}");
     }
 }
@@ -89,13 +89,13 @@ fn what_is_lost_amid_data_is_sent_again_at_once_and_a_lost_tail_after_the_time_o
         let Some(Event::Arrived { at, .. }) = events.last() else { panic!("{events:?}") };
         (network.info(flow).retransmitted, *at)
     };
-    // The ten of the first window fit, and so does what comes as fast as they were acknowledged, two
-    // for each: the queue grows by one for each, to 20 with the window of 40.
+    // The first window of ten packets fits. The next packets arrive at the pace of the acknowledgements, two for each:
+    // the queue grows by one for each, to 20 with the window of 40.
     assert_eq!(transfer(30).0, 0);
     // 4000 packets take 4.8 ms.
     let (lost, at) = transfer(4000);
     assert!(lost > 0 && at < Nanos(20_000_000), "{lost} lost, all there at {at:?}");
-    // A transfer that ends with what is lost has nothing behind it to tell.
+    // If the last packets of a transfer are lost, no later packet reveals the loss.
     let ends = (30..200).map(transfer).find(|(lost, _)| *lost > 0).unwrap();
     assert!((200_000_000..300_000_000).contains(&ends.1.0), "{ends:?}");
 }

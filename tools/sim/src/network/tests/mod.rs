@@ -23,7 +23,7 @@ const fn link(delay: u64) -> Link {
 /// Packets without what Ethernet adds, so that times are whole: 1500 bytes take 120 ns.
 const PLAIN: Packets = Packets { mtu: 1500, frame: 0 };
 
-/// A dumbbell of so many hosts on each side, whose middle link is as fast as those of the hosts.
+/// A dumbbell of so many hosts on each side, whose middle link is as fast as the hosts' links.
 fn dumbbell(hosts: u32, delay: u64, switch: Switch) -> Topology {
     let link = link(delay);
     Dumbbell { left: hosts, right: hosts, edge: link, middle: link, switch, packets: PLAIN }.build()

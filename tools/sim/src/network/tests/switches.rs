@@ -1,4 +1,4 @@
-//! What switches do, by hand-computed cases.
+//! The behaviour of switches, by hand-computed cases.
 
 use super::*;
 use crate::network::{Marking, Pause, PortCounters, RateControl, URGENT};
@@ -27,8 +27,8 @@ fn arrivals(events: &[Event], of: FlowId) -> Vec<u64> {
     arrived.collect()
 }
 
-/// Keeps a link full with three flows of DCTCP, and sends messages of 128 or 256 bytes of Urgent over
-/// it at random, a tenth of what it carries. Returns the times of all, shortest first, in ns.
+/// Keeps a link full with three flows of DCTCP, and sends messages of 128 or 256 bytes of Urgent over it at random, a
+/// tenth of its capacity. Returns the times of all, shortest first, in ns.
 fn urgent_on_a_full_link(priority: bool) -> Vec<u64> {
     let mut network = Network::new(dumbbell(4, 200, Switch { priority, ..Switch::default() }), 1);
     let network = network.as_mut().unwrap();
@@ -119,7 +119,7 @@ fn a_queue_marks_what_finds_so_many_packets_waiting() {
 
 #[test]
 fn a_queue_takes_its_share_of_the_free_buffer_and_no_more() {
-    // With a share of 1 a queue has half of what is free without it: 30000 of 60000 bytes.
+    // With a share of 1 a queue may hold as many bytes as the buffer has free: 30000 of 60000.
     let switch = Switch { buffer: 60_000, share: 1.0, marking: None, ..Switch::default() };
     let mut network = star(9, 1000, switch);
     for from in 1..9 {
@@ -200,8 +200,8 @@ fn a_part_of_packets_is_lost_at_random() {
     let (_, port) = over_losses(0.001);
     let part = port.lost as f64 / (port.packets + port.lost) as f64;
     assert!((0.0005..0.0015).contains(&part), "{port:?}");
-    // Losses take what was sent until the sender heard of them: a round trip of 4.3 us, 50 packets.
-    // The time-out of 67 ms would be the end of it.
+    // A loss costs the packets sent until the sender is notified: a round trip of 4.3 us, 50 packets. A time-out of 67
+    // ms would take longer than the whole run.
     let (got, port) = over_losses(0.0002);
     assert!(port.lost > 20, "{port:?}");
     assert!(got > 225_000_000, "{got}");

@@ -1,6 +1,6 @@
-//! What cannot be a topology.
+//! Errors in a topology.
 
-/// A description that no network can have. The message names the key and what would be right.
+/// A description that no network can have. The message names the key and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// A value is out of its range.
@@ -10,7 +10,7 @@ pub enum TopologyError {
         key: &'static str,
         /// Its value, with the unit.
         value: String,
-        /// What it may be.
+        /// The valid range.
         range: &'static str,
     },
     /// Pauses begin below the length at which they end.

@@ -1,4 +1,4 @@
-//! What a network is made of: hosts, switches, and links between them.
+//! The parts of a network: hosts, switches, and links between them.
 //!
 //! A [`Topology`] is built node by node, or as a [`Dumbbell`] or a [`FatTree`]. Nothing is checked
 //! while it is built: [`Topology::check`] does it, and [`super::Network::new`] calls that.
@@ -105,7 +105,7 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// The first fault that was found, with the key and what would be right.
+    /// The first fault that was found, with the key and the remedy.
     pub fn check(&self) -> Result<(), TopologyError> {
         self.packets.check()?;
         let nodes = self.nodes.len();

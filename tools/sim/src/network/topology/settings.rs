@@ -82,12 +82,12 @@ impl Link {
 /// When a queue marks packets of senders that react to marks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Marking {
-    /// Those that find so many packets waiting (K of DCTCP).
+    /// Packets that find so many packets waiting (K of DCTCP).
     Packets(u32),
-    /// Those that find so many bytes waiting.
+    /// Packets that find so many bytes waiting.
     Bytes(u64),
-    /// None that find fewer bytes than `from` waiting, all that find more than `to`, and between
-    /// them a part that grows from 0 to `most`. DCQCN's paper has 5 KB, 200 KB and 1 % at 40 Gb/s.
+    /// No packets that find fewer bytes than `from` waiting, all packets that find more than `to`, and between the two
+    /// a part that grows from 0 to `most`. DCQCN's paper has 5 KB, 200 KB and 1 % at 40 Gb/s.
     Ramp {
         /// Bytes up to which nothing is marked.
         from: u64,
@@ -118,7 +118,7 @@ pub struct Switch {
     pub share: f64,
     /// When packets are marked; `None`: never.
     pub marking: Option<Marking>,
-    /// Whether Urgent (DSCP 46) goes before all others, without interrupting what is being sent
+    /// Whether Urgent (DSCP 46) goes before all others, without interrupting a packet in transmission
     /// (docs/research/sources.md, E12).
     pub priority: bool,
     /// The bytes of the buffer that are for Urgent alone, at each port (P of the source). It has
@@ -193,8 +193,8 @@ impl Switch {
 }
 
 impl Link {
-    /// Computes the bytes that still come after a pause was sent: those of the way there and back,
-    /// and the packets that were being sent at both ends.
+    /// Computes the bytes that still arrive after a pause was sent: the bytes on the way there and back, and the
+    /// packets in transmission at both ends.
     fn coming(self, packets: Packets) -> u64 {
         let travel = u128::from(nanos(self.delay)) * 2 * u128::from(self.rate) / 8_000_000_000;
         let packet = u64::from(packets.mtu + packets.frame);

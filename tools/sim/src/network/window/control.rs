@@ -89,15 +89,15 @@ impl State {
         }
     }
 
-    /// Forgets what a time-out says is of no use.
+    /// Resets the state that a time-out invalidates.
     pub(super) fn timed_out(&mut self) {
         if let Self::Cubic(cubic) = self {
             *cubic = Cubic::default();
         }
     }
 
-    /// Takes in an acknowledgement: the packets that were delivered so far and those of them that
-    /// carried marks, up to where the stream is acknowledged, and where it is sent to.
+    /// Handles an acknowledgement: the number of packets delivered so far, and of marked ones among them, the place up
+    /// to which the stream is acknowledged, and the place up to which it is sent.
     #[inline]
     pub(super) fn acknowledged(
         &mut self,
@@ -247,7 +247,7 @@ impl Cubic {
         if self.last_max == 0 {
             every = every.min(20.0);
         }
-        // Where Reno would be faster: it grows by 3(1 - beta)/(1 + beta) packets a round trip.
+        // Follows Reno if that is faster: it grows by 3(1 - beta)/(1 + beta) packets a round trip.
         let step = (window * 15 / 8).max(1);
         epoch.reno += epoch.towards / step;
         epoch.towards %= step;

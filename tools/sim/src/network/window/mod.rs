@@ -1,14 +1,13 @@
 //! A sender with a window: TCP, as the kernel runs it (Linux 6.12).
 //!
-//! - [`control`]: how the window grows, and what a mark or a loss makes of it; [`quality`]: what Eq. 5 adds.
-//! - [`segments`]: what is on its way, and what of it is lost.
+//! - [`control`]: the growth of the window, and its reaction to marks and losses; [`quality`]: the addition of Eq. 5.
+//! - [`segments`]: the packets in flight, and which of them are lost.
 //! - [`rtt`]: round trips, and the time-out.
 //!
-//! The window shrinks over a round trip, by proportional rate reduction (RFC 6937). What differs
-//! from the kernel: each packet is acknowledged, so that no timer for delayed acknowledgements is
-//! needed; a flow that is paced sends packet by packet where the kernel sends a millisecond's worth;
-//! there are no tail loss probes (a lost tail waits for the time-out); the receiver's window is
-//! never full.
+//! The window shrinks over a round trip, by proportional rate reduction (RFC 6937). Differences from the kernel: each
+//! packet is acknowledged, so that no timer for delayed acknowledgements is needed; a flow that is paced sends packet
+//! by packet where the kernel sends a millisecond's worth; there are no tail loss probes (a lost tail waits for the
+//! time-out); the receiver's window is never full.
 
 mod control;
 mod quality;
@@ -30,7 +29,7 @@ use super::time::{Picos, SECOND, time_at};
 /// The window of a new flow in packets (RFC 6928).
 const INITIAL: u32 = 10;
 
-/// What the sender does about congestion.
+/// The sender's reaction to congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Nothing: the window may grow.
@@ -93,11 +92,11 @@ pub(super) struct WindowSender {
     pacing: Option<f64>,
     /// The time before which pacing lets nothing go.
     not_before: Picos,
-    /// The time at which what is on its way is taken for lost.
+    /// The time at which packets in flight are treated as lost.
     time_out: Picos,
     last_sent: Picos,
-    /// The count of delivered packets up to which the application limits what is sent
-    /// (`tcp_rate_check_app_limited`); 0: it does not.
+    /// The count of delivered packets up to which the application limits the sender (`tcp_rate_check_app_limited`); 0:
+    /// it does not.
     application_until: u64,
     /// Whether the last packet that was delivered was sent within that.
     application: bool,
@@ -143,12 +142,12 @@ impl WindowSender {
     /// Sets the most bytes in a second (SO_MAX_PACING_RATE).
     pub(super) fn pace(&mut self, now: Picos, bytes_per_second: Option<u64>) {
         self.pacing = bytes_per_second.map(|rate| rate as f64);
-        // A rate that was lower must not hold back what the new one lets go.
+        // A lower previous rate must not delay packets that the new one permits.
         self.not_before = self.not_before.min(now.max(self.last_sent + self.spaced()));
     }
 
-    /// Computes the time between two full packets under pacing: that of the limit, or of the window
-    /// where it is slower (`tcp_update_pacing_rate`).
+    /// Computes the time between two full packets under pacing: by the limit, or by the window if that is slower
+    /// (`tcp_update_pacing_rate`).
     fn spaced(&self) -> Picos {
         self.time_of(self.segment)
     }
@@ -213,8 +212,8 @@ impl WindowSender {
         Some(outgoing)
     }
 
-    /// Shrinks the window of a sender that has been silent (`tcp_cwnd_restart`): it halves for each
-    /// time-out that went by, down to that of a new flow.
+    /// Shrinks the window of a sender that has been silent (`tcp_cwnd_restart`): it halves for each elapsed time-out,
+    /// at least to the window of a new flow.
     fn restart(&mut self, now: Picos) {
         let time_out = self.trips.time_out();
         let mut silent = now.saturating_sub(self.last_sent);
@@ -301,7 +300,7 @@ impl WindowSender {
         }
     }
 
-    /// Ends what the sender does about congestion, once everything of then is acknowledged.
+    /// Ends the reaction to congestion, once all data sent before it began is acknowledged.
     #[inline]
     fn end_phase(&mut self) {
         let una = self.stream.acknowledged;

@@ -1,8 +1,8 @@
-//! What was sent and is not acknowledged: which of it has arrived, and which is taken for lost.
+//! Unacknowledged segments: which of them have arrived, and which are treated as lost.
 //!
-//! A network that keeps the packets of a flow in order shows a loss by what was sent later and has
-//! arrived: something is lost once the third transmission after it has (forward acknowledgement).
-//! Transmissions have numbers of their own, so this holds for what was sent again, too.
+//! A network that keeps the packets of a flow in order reveals a loss by the arrival of later packets: a segment is
+//! lost once the third transmission after it has arrived (forward acknowledgement). Retransmissions have numbers of
+//! their own, so this holds for them, too.
 
 use std::collections::VecDeque;
 
@@ -36,14 +36,14 @@ pub(super) struct Segments {
     flying: u32,
     /// How many have to be sent again.
     lost: u32,
-    /// How many have arrived after one that has not.
+    /// How many have arrived after a missing one.
     arrived: u32,
     transmissions: u64,
     /// The latest transmission that has arrived.
     latest: u64,
 }
 
-/// What an acknowledgement has told.
+/// The result of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// Segments that have arrived, and were not known to.
@@ -140,10 +140,10 @@ impl Segments {
         told
     }
 
-    /// Finds what is lost by what has arrived. Returns whether something was found.
+    /// Finds lost segments by later arrivals. Returns whether it found any.
     #[inline]
     pub(super) fn find_lost(&mut self) -> bool {
-        // Where everything came in order, nothing is out of it.
+        // Fast path: no segment arrived out of order.
         if self.arrived == 0
             && self.segments.front().is_none_or(|first| first.transmission + LATER > self.latest)
         {

@@ -11,7 +11,7 @@ fn sender(control: Control) -> WindowSender {
     sender
 }
 
-/// Sends all that the window allows. Returns how many packets that was.
+/// Sends all packets that the window permits. Returns their number.
 fn send(sender: &mut WindowSender, now: Picos) -> usize {
     core::iter::from_fn(|| sender.packet(now)).count()
 }
