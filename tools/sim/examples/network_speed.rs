@@ -46,8 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     bare(2048)
 }
 
-/// Returns the seconds in which the process has had a core: the first number of its schedstat
-/// (proc(5)), in ns.
+/// Returns the CPU time of the process in seconds, from the first number of its schedstat (proc(5)), which is in ns.
 fn on_core() -> Result<f64, Box<dyn Error>> {
     let text = fs::read_to_string("/proc/self/schedstat")?;
     let time: u64 = text.split(' ').next().unwrap_or_default().trim().parse()?;

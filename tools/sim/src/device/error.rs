@@ -8,7 +8,7 @@ pub struct SettingsError {
     pub key: &'static str,
     /// Its value.
     pub value: String,
-    /// What it may be.
+    /// The valid range.
     pub range: &'static str,
 }
 

@@ -1,19 +1,19 @@
-//! What all devices have in common.
+//! The interface of all devices.
 
 use core::fmt::Debug;
 
 use units::{Class, Nanos};
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Reads.
     Read,
-    /// Writes; what was written need not survive a loss of power when the request ends.
+    /// Writes; the data need not survive a loss of power when the request ends.
     Write,
     /// Lets everything survive that was written before, as far as requests have ended.
     Flush,
-    /// Tells that the content is of no use any more.
+    /// Discards the content.
     Deallocate,
 }
 
@@ -22,7 +22,7 @@ pub enum Kind {
 pub struct Request {
     /// The caller's number of it, which the device tells when it ends.
     pub id: u64,
-    /// What it does.
+    /// Operation.
     pub kind: Kind,
     /// The first byte.
     pub offset: u64,
@@ -34,8 +34,7 @@ pub struct Request {
 
 /// A device on simulated time.
 pub trait Device: Debug {
-    /// Takes a request. What happens by `now` should have been handled before
-    /// ([`Self::advance`]).
+    /// Submits a request. The caller should have handled events up to `now` before ([`Self::advance`]).
     fn submit(&mut self, now: Nanos, request: Request);
 
     /// Returns the time at which something happens next.

@@ -1,7 +1,7 @@
 //! Persistent memory behind a port.
 //!
 //! An access takes 300 to 800 ns (docs/research/sources.md, E12: the source's section 4.4), and data goes
-//! over the memory's bus in order of arrival. Other accesses do not wait for one that is under way.
+//! over the memory's bus in order of arrival. Other accesses do not wait for one in progress.
 
 use core::time::Duration;
 
@@ -65,7 +65,7 @@ impl Device for Pm {
                 let longest = nanos(self.settings.longest).max(least);
                 self.free_at.after(self.random.u64(least..=longest))
             }
-            // What was written is in the memory's domain of power as soon as it is written.
+            // Written data is in the memory's power-fail domain at once.
             Kind::Flush | Kind::Deallocate => now,
         };
         self.under_way.insert(end, request.id);

@@ -1,7 +1,6 @@
-//! The adapters between clients and one-sided memory: each client's own, and the data node's, which
-//! all share. Both serve in order of arrival. The model is that of `pmem` ([`Node`]), with the
-//! capacities of Haechi's Fig. 6 and 7 (docs/research/sources.md, H3): 400 K I/Os per second for a client,
-//! 1570 K for all.
+//! The adapters between clients and one-sided memory: each client's own, and the shared one of the data node. Both
+//! serve in order of arrival. The model is the one in `pmem` ([`Node`]), with the capacities of Haechi's Fig. 6 and 7
+//! (docs/research/sources.md, H3): 400 K I/Os per second for a client, 1570 K for all.
 
 use core::time::Duration;
 use std::collections::VecDeque;

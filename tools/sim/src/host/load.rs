@@ -1,4 +1,4 @@
-//! A load of a host: what its source wants, and what has become of it.
+//! A load of a host: the accesses that its source wants, and their results.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Window {
     }
 }
 
-/// What the source has for its host next.
+/// The source's next access for its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// An access now, which was wanted at this time.
@@ -41,9 +41,9 @@ pub(super) struct Load {
     /// Class that its commands name.
     pub(super) named: Option<Class>,
     source: Box<dyn Source>,
-    /// What is wanted at a later time.
+    /// The access that is wanted at a later time.
     later: Option<(Nanos, Access)>,
-    /// What is wanted when an access ends.
+    /// The access that is wanted when another one ends.
     held: Option<Access>,
     pub(super) measured: LoadMeasured,
 }
@@ -71,7 +71,7 @@ impl Load {
         Self { nsid, named, source, later: None, held: None, measured }
     }
 
-    /// Asks the source what it wants next.
+    /// Requests the source's next access.
     pub(super) fn ask(&mut self, now: Nanos) -> Next {
         match self.source.next(now) {
             Arrival::At(at, access) if at <= now => Next::Now(at, access),
@@ -87,13 +87,13 @@ impl Load {
         }
     }
 
-    /// Takes what was wanted at this time.
+    /// Removes and returns the access that was wanted at this time.
     pub(super) fn due(&mut self, now: Nanos) -> Option<Access> {
         let (_, access) = self.later.take_if(|(at, _)| *at <= now)?;
         Some(access)
     }
 
-    /// Takes what was wanted when an access ends.
+    /// Removes and returns the access that was wanted when another one ends.
     pub(super) fn take_held(&mut self) -> Option<Access> {
         self.held.take()
     }

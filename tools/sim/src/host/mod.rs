@@ -1,8 +1,8 @@
-//! Hosts: their associations, their queues, and what they want.
+//! Hosts: their associations, their queues, and their loads.
 //!
-//! A host does as Linux does: one admin queue, then I/O queues, each a connection of its own; data of
-//! writes in capsules as far as the controller takes it, and beyond that when it is asked for. It takes
-//! no time of its own: what has arrived is answered at once.
+//! A host behaves as Linux: one admin queue, then I/O queues, each a connection of its own; write data is in capsules
+//! up to the controller's limit, and beyond that is sent on request. It needs no CPU time: a host answers everything
+//! that arrives at once.
 
 mod load;
 mod pair;
@@ -37,16 +37,16 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How often a command is tried again (`nvme_core.max_retries`).
 const RETRIES: u8 = 5;
 
-/// What a host wants of the model.
+/// A host's request to the model.
 #[derive(Debug)]
 pub(crate) enum Wish {
     /// A connection for this queue.
     Connect(u16),
-    /// To be told of this time: its association has something to do.
+    /// Run its association at this time.
     Timer(Nanos),
-    /// To be told of this time: one of its loads wants something.
+    /// Run one of its loads at this time.
     Load(usize, Nanos),
-    /// To be told of this time: a command is tried again.
+    /// Try a command again at this time.
     Retry(Nanos, Again),
 }
 
@@ -165,7 +165,7 @@ impl Host {
         self.lost.push(format!("queue {qid}: {why}"));
     }
 
-    /// Takes what has arrived on a queue.
+    /// Handles the data that has arrived on a queue.
     pub(crate) fn hear(&mut self, qid: u16, around: &mut Around<'_>) {
         let mut heard = std::mem::take(&mut self.heard);
         let queue = self.queues.get_mut(usize::from(qid)).and_then(Option::as_mut);
@@ -220,7 +220,7 @@ impl Host {
         self.dispatch(around);
     }
 
-    /// Returns what has become of what it wanted.
+    /// Returns the results of its loads.
     pub(crate) fn measured(&self) -> HostMeasured {
         let mut loads: Vec<_> = self.loads.iter().map(|load| load.measured.clone()).collect();
         for part in self.queues.iter().flatten().flat_map(Queue::outstanding) {
@@ -256,7 +256,7 @@ impl Host {
         }
     }
 
-    /// Does what the association wants done.
+    /// Carries out the association's actions.
     fn associate(&mut self, around: &mut Around<'_>) {
         while let Some(action) = self.association.poll_action() {
             match action {
@@ -348,7 +348,7 @@ impl Host {
         }
     }
 
-    /// Asks a load's source for all that it wants now.
+    /// Requests all accesses that a load's source wants now.
     fn ask(&mut self, index: usize, around: &mut Around<'_>) {
         while let Some(load) = self.loads.get_mut(index) {
             match load.ask(around.now) {

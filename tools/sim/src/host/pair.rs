@@ -37,7 +37,7 @@ impl HostPair {
         Self { queue, part, placed: Vec::new(), memory: admin.then(Vec::new) }
     }
 
-    /// Sends what the end has to send: nothing bounds it but the commands that may be outstanding.
+    /// Sends all posts of the end: only the number of outstanding commands bounds them.
     pub(super) fn pump(&mut self, now: Nanos, connection: &mut Connection, network: &mut Network) {
         let Some(pair) = &mut connection.pair else { return };
         let mut sent = 0;
@@ -63,8 +63,7 @@ impl HostPair {
         connection.up.send(now, network, sent);
     }
 
-    /// Takes the next thing that has arrived. READs are answered by the device on the way, and what they
-    /// ask for is sent.
+    /// Returns the next message that has arrived. The device answers READs on the way, and sends the requested data.
     pub(super) fn next(
         &mut self,
         now: Nanos,

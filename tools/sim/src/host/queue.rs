@@ -28,12 +28,12 @@ pub(super) struct Part {
     pub(super) tries: u8,
 }
 
-/// What a command is for.
+/// The purpose of a command.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// Connect of the queue.
     Connect,
-    /// A command of the association, with what it reads.
+    /// A command of the association, with its read buffer.
     Admin(Vec<u8>),
     Io(Part),
 }
@@ -48,7 +48,7 @@ pub(super) enum Heard {
     Lost(String),
 }
 
-/// What carries a queue.
+/// The transport of a queue.
 #[derive(Debug)]
 enum Protocol {
     Tcp(Box<HostConnection<Written>>),
@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// Says whether an I/O command may be submitted.
+    /// Returns whether an I/O command may be submitted.
     pub(super) fn has_room(&self) -> bool {
         self.live && !self.free.is_empty()
     }
@@ -150,7 +150,7 @@ impl Queue {
         submitted
     }
 
-    /// Moves what is to be sent to the connection, as far as there is room.
+    /// Writes pending data to the connection, as far as there is room.
     pub(super) fn pump(&mut self, now: Nanos, connection: &mut Connection, network: &mut Network) {
         let end = match &mut self.protocol {
             Protocol::Rdma(end) => return end.pump(now, connection, network),
@@ -165,7 +165,7 @@ impl Queue {
         }
     }
 
-    /// Takes what has arrived.
+    /// Handles the data that has arrived.
     pub(super) fn hear(
         &mut self,
         now: Nanos,

@@ -1,10 +1,10 @@
-//! Sources of load: when a host wants what.
+//! Sources of load: the accesses of hosts and their times.
 //!
-//! - [`Open`]: accesses at times of their own, whatever becomes of them: at equal distances, Poisson,
-//!   in bursts, or on and off. [`Closed`]: so many outstanding at a time.
+//! - [`Open`]: accesses at times of their own, independent of completions: at equal distances, Poisson, in bursts, or
+//!   on and off. [`Closed`]: so many outstanding at a time.
 //! - [`Trace`]: the accesses of a block trace, from a file.
 //! - [`Until`]: one of these up to a time.
-//! - [`Shape`]: what the accesses of the first two are like.
+//! - [`Shape`]: the kinds, sizes and places of the accesses of the first two.
 
 mod closed;
 mod open;
@@ -33,7 +33,7 @@ pub struct Access {
     pub length: u32,
 }
 
-/// What a source wants next.
+/// The next access of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// An access at a time.
@@ -47,6 +47,6 @@ pub enum Arrival {
 /// A source of load. Open-loop sources say when the next access comes; closed-loop ones ask for one
 /// when one ends.
 pub trait Source: Debug {
-    /// Returns what the source wants next.
+    /// Returns the source's next access.
     fn next(&mut self, now: Nanos) -> Arrival;
 }

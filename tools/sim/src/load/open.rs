@@ -1,4 +1,4 @@
-//! Sources that do not wait for what they have asked for.
+//! Sources that do not wait for the completion of their accesses.
 
 use fastrand::Rng;
 use units::Nanos;

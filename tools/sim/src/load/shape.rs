@@ -1,4 +1,4 @@
-//! What accesses are like: reads or writes, their sizes and places.
+//! The shape of accesses: reads or writes, their sizes and places.
 
 use fastrand::Rng;
 use thiserror::Error;
@@ -41,7 +41,7 @@ pub enum Places {
     Sequential,
 }
 
-/// What accesses are like.
+/// The shape of accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Part of the accesses that read, 0.0 to 1.0.

@@ -45,9 +45,9 @@ pub enum TraceError {
         path: String,
         /// The line's number, from 1.
         line: u64,
-        /// What is wrong.
+        /// The error.
         what: String,
-        /// What would be right.
+        /// The remedy.
         remedy: &'static str,
     },
 }
@@ -83,8 +83,7 @@ pub struct TraceSetup {
     pub begin: Nanos,
 }
 
-/// A source that wants what a trace says. The file is read as the accesses are wanted, a line at a
-/// time.
+/// A source that replays a trace. The file is read as the accesses are wanted, a line at a time.
 #[derive(Debug)]
 pub struct Trace {
     setup: TraceSetup,
@@ -96,12 +95,12 @@ pub struct Trace {
     first: Option<f64>,
     /// The time of the last access: lines that are out of order come at once.
     last: Nanos,
-    /// What is still to come of the record that was read last.
+    /// The rest of the record that was read last.
     rest: Rest,
     fault: Fault,
 }
 
-/// What is left of a record, in bytes.
+/// The rest of a record, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
     write: bool,
@@ -234,7 +233,7 @@ impl Source for Trace {
     }
 }
 
-/// Says what a line of a format looks like.
+/// Describes a line of a format.
 const fn remedy(format: Format) -> &'static str {
     match format {
         Format::Msr => {
@@ -252,7 +251,7 @@ const fn remedy(format: Format) -> &'static str {
 fn msr(line: &str) -> Result<Record, String> {
     const TICK: f64 = 100.0;
     let [time, _, _, kind, offset, size] = columns(line)?;
-    // The first traces are of the year 2007: what is beyond 2^53 of 100 ns is rounded to 1.6 us.
+    // The first traces are of the year 2007: a time beyond 2^53 of 100 ns is rounded to 1.6 us.
     let time: u64 = number(time, "Timestamp")?;
     Ok(Record {
         time: time as f64 * TICK,

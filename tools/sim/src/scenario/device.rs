@@ -21,7 +21,7 @@ const BLOCKS: u32 = 256;
 /// A namespace's device, and its size.
 #[derive(Debug)]
 pub(super) struct Sized {
-    /// What keeps its blocks.
+    /// The device that stores its blocks.
     pub(super) device: DevicePlan,
     pub(super) bytes: u64,
 }
@@ -56,7 +56,7 @@ fn within(
     }
 }
 
-/// Makes the device of a namespace; `seed` decides what it leaves to chance.
+/// Makes the device of a namespace; `seed` decides its random times.
 pub(super) fn device(
     file: &File,
     of: &Namespace,
@@ -151,8 +151,8 @@ fn profile(of: &Namespace, number: usize) -> Result<profiled::Settings, Scenario
     }
 }
 
-/// Makes the times of a device that reservations are checked against, where they are known: those that
-/// the namespace names, else those of its profile or of its disk.
+/// Makes the times of a device that reservations are checked against, if they are known: the namespace's own, else
+/// those in its profile or of its disk.
 pub(super) fn times(of: &Namespace, number: usize) -> Result<Overrides, ScenarioError> {
     let given = |time: Option<Time>| time.map(|time| Nanos(nanos(time.0)));
     let mut times = Overrides {

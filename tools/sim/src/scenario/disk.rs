@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::value::{Bytes, Time};
 use crate::device::disk::Settings;
 
-/// `disk`: the properties of a hard disk. What is not given is as [`Settings::default`] has it.
+/// `disk`: the properties of a hard disk. Missing ones default to [`Settings::default`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskGeometry {

@@ -1,4 +1,4 @@
-//! What is wrong with a scenario.
+//! Errors in a scenario.
 
 use thiserror::Error;
 
@@ -19,7 +19,7 @@ pub enum ScenarioError {
         key: String,
         /// Its value.
         is: String,
-        /// What would be right.
+        /// The valid values.
         must: String,
     },
     /// A key is missing.
@@ -27,7 +27,7 @@ pub enum ScenarioError {
     Missing {
         /// The key, with the table that it is in.
         key: String,
-        /// What it is for.
+        /// The purpose of the key.
         must: &'static str,
     },
     /// Accesses cannot be like that.
@@ -35,7 +35,7 @@ pub enum ScenarioError {
     Shape {
         /// The load.
         at: String,
-        /// What is wrong.
+        /// The error.
         error: ShapeError,
     },
     /// The topology cannot be.
@@ -46,7 +46,7 @@ pub enum ScenarioError {
     Trace {
         /// The load.
         at: String,
-        /// What is wrong.
+        /// The error.
         error: TraceError,
     },
     /// No model can be made from it.

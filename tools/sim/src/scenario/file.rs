@@ -16,7 +16,7 @@ use super::value::{Bandwidth, Bits, Bytes, Count, LoadRate, Part, Time};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    /// The question that the scenario answers, or what it is.
+    /// The question that the scenario answers, or its description.
     #[serde(default)]
     pub(super) title: String,
     pub(super) duration: Time,
@@ -98,7 +98,7 @@ pub(super) struct Rdma {
     pub(super) control: RdmaControl,
 }
 
-/// What limits queue pairs.
+/// The limit of queue pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum RdmaControl {
@@ -109,7 +109,7 @@ pub(super) enum RdmaControl {
     Line,
 }
 
-/// `[target]`: keys of the daemon's `[target]`, and what its machine takes.
+/// `[target]`: keys of the daemon's `[target]`, and the CPU costs of its machine.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Target {
@@ -265,7 +265,7 @@ pub(super) struct Reserve {
     pub(super) namespace: Option<usize>,
 }
 
-/// Where the commands of a reservation go.
+/// The places of a reservation's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum LocalityName {
@@ -434,7 +434,7 @@ pub(super) struct Distributed {
     pub(super) step: Option<Bytes>,
 }
 
-/// Where accesses go.
+/// The places of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum PlacesName {

@@ -7,7 +7,7 @@ use super::value::{Bandwidth, Count, Part, Time};
 use crate::model::{Done, HostMeasured};
 use crate::report::{Column, Table};
 
-/// `goal` of a host: bounds of what it measures itself. Of an entry with `count`, of each host.
+/// `goal` of a host: bounds of its own measurements. Of an entry with `count`, of each host.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HostGoal {
@@ -40,7 +40,7 @@ impl Quantity {
         }
     }
 
-    /// Says whether the goal is an upper bound; otherwise it is a lower one.
+    /// Returns whether the goal is an upper bound; otherwise it is a lower one.
     const fn is_upper(self) -> bool {
         matches!(self, Self::P99 | Self::P999)
     }
@@ -121,7 +121,7 @@ fn measure(host: &HostMeasured, quantity: Quantity, seconds: f64, all: u64) -> f
     }
 }
 
-/// A goal of a host, or of several hosts that are alike, and what the run has measured.
+/// A goal of a host, or of several hosts that are alike, and the result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GoalVerdict {
     /// Name of the entry, `[[host]]`.

@@ -12,7 +12,7 @@ use crate::load::{
     Closed, Fault, Format, Open, Places, Process, Shape, Size, Source, Trace, TraceSetup,
 };
 
-/// What a load is made for.
+/// The context of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// The load, as errors name it.
@@ -23,7 +23,7 @@ pub(super) struct Place<'a> {
     pub(super) max_transfer: u32,
     /// The time at which it begins, unless it says so itself.
     pub(super) begins: Duration,
-    /// The seed of all that it leaves to chance.
+    /// The seed of all its random numbers.
     pub(super) seed: u64,
     /// The folder of traces.
     pub(super) folder: &'a Path,

@@ -1,8 +1,7 @@
-//! Scenarios: what a person writes to ask a question, and the plan that follows from it.
+//! Scenarios: the text that a user writes to ask a question, and the plan that follows from it.
 //!
-//! A scenario is a TOML file. It describes cables and switches, the target, hosts and their loads;
-//! tables that the daemon's configuration has too are spelled as there. What is wrong is named by its
-//! key, with what would be right.
+//! A scenario is a TOML file. It describes cables and switches, the target, hosts and their loads; tables that the
+//! daemon's configuration has too are spelled as there. An error names the key and the remedy.
 
 mod device;
 mod disk;

@@ -1,4 +1,4 @@
-//! What a run answers, by hosts and classes.
+//! The results of a run, by hosts and classes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::model::{DeviceMeasured, Done, HostMeasured, LoadMeasured, Measured};
 use crate::network::PortCounters;
 use crate::report::{Axis, Chart, Column, Kind, Report, Series, Table};
 
-/// What the hosts of one entry had in one class.
+/// The results of one entry's hosts in one class.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Name of the entry, `[[host]]`.
@@ -30,7 +30,7 @@ pub struct Row {
     pub failed: u64,
     /// Latencies in ns, as hosts see them.
     pub latency: Histogram<u64>,
-    /// What the target's own statistics have counted of these commands.
+    /// The target's own statistics of these commands.
     pub target: IoSnapshot,
     /// Bytes of each host.
     each: Vec<u64>,
@@ -38,7 +38,7 @@ pub struct Row {
     series: Vec<u64>,
 }
 
-/// What a run answers.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Rows, in the order of the scenario.
@@ -49,7 +49,7 @@ pub struct Outcome {
     interval: f64,
     /// The Q of each class over time: the mean of its connections.
     quality: Vec<(Class, Vec<(f64, f64)>)>,
-    /// What switches have done to packets, warm-up included.
+    /// Packet counters of switches, warm-up included.
     pub switches: Switches,
     /// The goals of hosts, in the order of the scenario.
     pub goals: Vec<GoalVerdict>,
@@ -57,7 +57,7 @@ pub struct Outcome {
     uses: Vec<(String, f64)>,
 }
 
-/// What the switches and adapters of a network have done to packets.
+/// Packet counters of a network's switches and adapters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
     /// Packets that were marked (ECN).
@@ -148,7 +148,7 @@ impl Row {
 const PERCENTILES: [(f64, &str); 3] = [(50.0, "p50"), (99.0, "p99"), (99.9, "p99.9")];
 
 impl Outcome {
-    /// Adds up what a run has measured, by the entries of the scenario.
+    /// Adds up the measurements of a run, by the entries of the scenario.
     #[must_use]
     pub fn of(scenario: &Scenario, measured: &Measured) -> Self {
         let mut rows: Vec<Row> = Vec::new();

@@ -197,7 +197,7 @@ fn goal(key: &str, goal: &Goal) -> Result<ClassGoal, ScenarioError> {
     }
 }
 
-/// Makes the rule of a namespace's window: its own, or that of `[qos]`.
+/// Makes the rule of a namespace's window: its own, or the one in `[qos]`.
 pub(super) fn window(
     file: &File,
     of: &Namespace,

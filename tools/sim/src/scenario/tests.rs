@@ -236,7 +236,7 @@ fn adapters_have_the_rates_of_their_own_cables_and_sockets_stay_as_they_are() {
     let tree = rate("'25 Gbit/s'\ntarget_rate = '40 Gbit/s'").replace("rack", "fat-tree");
     let error = planned(&tree).unwrap_err().to_string();
     assert!(error.contains("`topology.target_rate`") && error.contains("leave it out"), "{error}");
-    // Where nothing reacts to marks, there need be none.
+    // If nothing reacts to marks, there need be none.
     let text = format!("{}\n[rdma]\ncontrol = 'line'", rate("'25 Gbit/s'\nthreshold = 0"));
     let Planned { plan, .. } = planned(&text).unwrap();
     assert_eq!(plan.hosts[0].sender, Sender::Rate { control: RateControl::Line });
@@ -303,8 +303,8 @@ fn a_switch_that_pauses_loses_nothing_where_another_does() {
     assert!(bytes > 10_000_000, "the target is served all the same: {bytes} bytes");
 }
 
-/// A drive that serves one command of 4 KiB in 1 ms, give or take an eighth, and two hosts that want 250 commands
-/// per second each, beside one that wants nothing.
+/// A drive that serves one command of 4 KiB in 1 ms, give or take an eighth, and two hosts that want 250 commands per
+/// second each, beside an idle one.
 const HALF_BUSY: &str = "\
 duration = '400 ms'
 topology = { kind = 'rack', rate = '100 Mbit/s' }

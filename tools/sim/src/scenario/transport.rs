@@ -6,7 +6,7 @@ use super::value::Bits;
 use crate::model::Transport;
 use crate::network::{Control, RateControl, Sender};
 
-/// What limits the ends of all connections of a scenario.
+/// The limits at the ends of all connections of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transports {
     /// The sockets of hosts and target.

@@ -24,7 +24,7 @@ use sluice_sim::scenario::Scenario;
 use units::{Class, Nanos};
 
 pub(crate) const GIGABIT: u64 = 1_000_000_000;
-/// What all sockets have.
+/// The sender of all sockets.
 pub(crate) const DCTCP: Sender = Sender::Window { control: Control::Dctcp };
 
 fn shape(write: bool, length: u32) -> Shape {

@@ -33,7 +33,7 @@ fn three(write: bool, enabled: bool, link: u64) -> Measured {
     run(plan)
 }
 
-/// Returns what each host has, in Gb/s of a link of 100 Gb/s.
+/// Returns the throughput of each host, in Gb/s of a link of 100 Gb/s.
 fn gigabits(measured: &Measured, link: u64) -> Vec<f64> {
     let seconds = measured.time.as_secs_f64();
     let scale = 100.0 / link as f64;
@@ -116,7 +116,7 @@ fn share(classes: &[Class], ways: &[bool]) {
             eprintln!("{classes:?}, unlike: {unlike}, write: {write}: {had:?}");
             assert_parts(&had, &shares, 0.1);
             let used = had.iter().sum::<f64>() * 8.0 / measured.time.as_secs_f64() / 1e9;
-            // Where hosts read and write at once, data is asked for behind answers.
+            // If hosts read and write at once, requests for data wait behind answers.
             let least = if ways.len() > 1 { 0.6 } else { 0.85 };
             assert!(used > least, "unlike: {unlike}, write: {write}: {used:.2} of the link");
         }
@@ -152,7 +152,7 @@ fn e12_urgent_answers_pass_bulk_where_switches_know_them() {
         for bulk in 1..4 {
             load(&mut plan, bulk, closed(false, 128 << 10, 32));
         }
-        // The target marks the answers by the class, and the host what it sends.
+        // The target sets the DSCP of answers by the class, and the host sets its own packets' DSCP.
         plan.hosts[0].class = class;
         plan.hosts[0].dscp = class.map_or(0, |class| plan.qos.dscp[class]);
         load(&mut plan, 0, steady(false, 4096, 4096.0 * 8.0 * 5000.0));

@@ -1,7 +1,7 @@
 //! The network's stage does no harm: random racks with the stage, and the same without it.
 //!
-//! Each class on a rack wants 0.3 to 0.8 of its share, at random times, or all that it can get.
-//! `PROPTEST_RNG_SEED` makes other racks.
+//! Each class on a rack wants 0.3 to 0.8 of its share, at random times, or as much as it can get. `PROPTEST_RNG_SEED`
+//! makes other racks.
 #![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::common::*;
 /// The seeds that a violation has to show in the median of.
 const SEEDS: u64 = 5;
 
-/// A rack: its scenario, and what each class wants of the link, in the order of the hosts; `None`: all that it can get.
+/// A rack: its scenario, and the part of the link that each class wants, in the order of the hosts; `None`: no limit.
 #[derive(Debug)]
 struct Rack {
     text: String,
@@ -79,8 +79,8 @@ impl Rack {
         let mut harm = Harm { throughput: 1.0, latency: 0.0, total: 0.0 };
         for (host, _) in self.wants.iter().enumerate().filter(|(_, wants)| wants.is_some()) {
             let loads = [&with, &without].map(|of| &of.hosts[host].loads[0]);
-            // Without the stage, commands that arrived during the warm-up can complete after it. They add to what
-            // is measured there, so that a class is behind only if it has completed less since the start, too.
+            // Without the stage, commands that arrived during the warm-up can complete after it. They inflate that
+            // measurement, so a class counts as harmed only if it has also completed less since the start.
             let completed = loads[0].ended as f64 / loads[1].ended as f64;
             harm.throughput = harm.throughput.min((had[host] / plain[host]).max(completed));
             let [with, without] = loads.map(|load| {
@@ -94,7 +94,7 @@ impl Rack {
     }
 }
 
-/// What the stage costs a rack.
+/// The cost of the stage for a rack.
 #[derive(Clone, Copy, Debug)]
 struct Harm {
     throughput: f64,
@@ -121,7 +121,7 @@ impl Harm {
 /// Racks that were harmed once.
 const KEPT: [u64; 4] = [614_323, 79_238, 355_248, 855_781];
 
-/// Says what harms racks: none may be left.
+/// Returns descriptions of the harmed racks: there should be none.
 fn harmed(racks: usize) -> Vec<String> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let mut random = Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));
@@ -145,7 +145,7 @@ fn e7_a_class_below_its_share_has_what_it_has_without_the_stage() {
     assert!(harmed.is_empty(), "{}", harmed.join("\n"));
 }
 
-/// A database that wants two thirds of its share, and a backup that takes what it gets.
+/// A database that wants two thirds of its share, and a backup that uses the rest.
 #[test]
 fn e7_a_database_waits_no_longer_beside_a_backup_than_without_the_stage() {
     const BACKUP: &str = include_str!("../../../scenarios/backup.toml");
@@ -189,7 +189,7 @@ fn e8_a_class_behind_a_slow_port_takes_nothing_from_others_beside_one_that_comes
             host("urgent", "", &flickers(rate)),
         )
     };
-    // Urgent has what it wants, or wants more than its port carries.
+    // Urgent has all the throughput it wants, or wants more than its port carries.
     for (rate, seed) in [(300, 0), (700, 1)] {
         let [with, without] = [true, false].map(|enabled| {
             let mut plan = planned(&text(rate), seed).1;

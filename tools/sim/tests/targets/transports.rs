@@ -8,7 +8,7 @@ use sluice_sim::scenario::Outcome;
 /// One host over RDMA, two over TCP: High, Medium and Low, which write.
 const MIXED: &str = include_str!("../../../scenarios/transports.toml");
 
-/// Returns the scenario with these times for the ones that it has.
+/// Returns the scenario with these times in place of its own.
 fn with_times(warmup: &str, duration: &str) -> String {
     let set = |text: String, key: &str, value: &str| {
         let parts = text.split_once(&format!("\n{key} = \""));
@@ -19,7 +19,7 @@ fn with_times(warmup: &str, duration: &str) -> String {
     set(set(MIXED.to_owned(), "warmup", warmup), "duration", duration)
 }
 
-/// Runs a scenario with a seed. Returns what was measured, and the report of it.
+/// Runs a scenario with a seed. Returns its measurements and its report.
 fn measure(text: &str, seed: u64) -> (Measured, String) {
     let (scenario, plan) = planned(text, seed);
     let measured = run(plan);
@@ -39,7 +39,7 @@ fn e11_classes_share_a_link_over_both_transports() {
 fn e11_without_the_stage_the_host_over_rdma_has_next_to_nothing() {
     let text = with_times("100 ms", "300 ms").replace("[network]", "[network]\nenabled = false");
     let of = parts(&bytes(&measure(&text, 1).0));
-    // DCTCP leaves DCQCN next to nothing, whatever its class.
+    // DCTCP displaces DCQCN almost completely, independent of the class.
     assert!(of[0] < 0.1, "{of:.3?}");
 }
 

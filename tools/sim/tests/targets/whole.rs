@@ -10,7 +10,7 @@ use sluice_sim::model::{DevicePlan, LoadPlan, Measured, Model, NamespacePlan, Pl
 use sluice_sim::network::{RateControl, Sender, Switch};
 use units::{Class, Nanos};
 
-/// What limits queue pairs.
+/// The limit of queue pairs.
 const LINE: Sender = Sender::Rate { control: RateControl::Line };
 
 /// A load at random: whether it writes, bytes of an access, the number at a time, and the class that
@@ -126,7 +126,7 @@ proptest! {
     #[test]
     fn all_that_is_wanted_is_done_and_all_that_is_sent_arrives(random in random()) {
         let mut plan = plan_of(&random, 20);
-        // What is lost is sent again after 200 ms and more.
+        // Lost packets are sent again after 200 ms and more.
         plan.duration = Duration::from_secs(if random.loss > 0.0 { 60 } else { 20 });
         plan.record_quality = false;
         let end = Nanos(u64::try_from((plan.warmup + plan.duration).as_nanos()).expect("short"));

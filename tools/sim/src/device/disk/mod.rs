@@ -113,9 +113,8 @@ impl Disk {
         self.sectors
     }
 
-    /// Serves a command that arrives at `now`, or once the one before is done: `blocks` sectors
-    /// from `lba` on, both cut to what the disk has. Returns how long after `now` it is done, in
-    /// ns.
+    /// Serves a command that arrives at `now`, or once the previous one is done: `blocks` sectors from `lba` on, both
+    /// clamped to the disk's size. Returns the time from `now` to its completion, in ns.
     pub fn service(&mut self, now: Nanos, lba: u64, blocks: u32, write: bool) -> u64 {
         let lba = lba.min(self.sectors.saturating_sub(1));
         let blocks = u64::from(blocks.max(1)).min(self.sectors.saturating_sub(lba));
@@ -218,7 +217,7 @@ impl Device for Disk {
                 let write = request.kind == Kind::Write;
                 now.after(self.service(now, request.offset / SECTOR, blocks, write))
             }
-            // What was written before is on the platter when the arm is done with it.
+            // Earlier writes are on the platter when the arm is done with them.
             Kind::Flush => self.free_at.max(now),
             Kind::Deallocate => now,
         };

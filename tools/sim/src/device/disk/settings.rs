@@ -6,9 +6,9 @@ use units::nanos;
 
 use super::super::error::{SettingsError, require};
 
-/// The geometry and the times of a disk. The default is the disk of intelliQoS (docs/research/sources.md, I1 to I3),
-/// a Seagate ST3500514NS: 7200 rpm, 500 GB, 240,000 tracks per inch, 140 MB/s at the edge (all as its maker
-/// says), a mean seek of 8.5 ms. What we chose beside is marked so.
+/// The geometry and the times of a disk. The default is the disk of intelliQoS (docs/research/sources.md, I1 to I3), a
+/// Seagate ST3500514NS: 7200 rpm, 500 GB, 240,000 tracks per inch, 140 MB/s at the edge (all from its data sheet), a
+/// mean seek of 8.5 ms. Values that we chose are marked as ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Revolutions per minute: 7200.
@@ -115,7 +115,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// The first that cannot be, with what it may be.
+    /// The first value out of its range, with the range.
     pub fn check(&self) -> Result<(), SettingsError> {
         let count = |key, value: u32, from: u32, to: u32, range| {
             require(key, (from..=to).contains(&value), value, range)

@@ -1,4 +1,4 @@
-//! A device from what was measured of it.
+//! Derives a device's times from measurements.
 
 use thiserror::Error;
 
@@ -27,7 +27,7 @@ pub struct Saturated {
     pub per_second: f64,
 }
 
-/// What was measured of reads, or of writes.
+/// Measurements of reads, or of writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindMeasured {
     /// Commands alone.
@@ -57,13 +57,12 @@ pub enum FitError {
 
 /// Makes the device that has these times and rates: a kind that was not measured is like the other.
 ///
-/// The number of servers is what a second of the rate takes, one command after the other, by the times
-/// of commands that are alone. Since it is whole, times are stretched a little, so that the rate is
-/// right. Of two kinds the one that needs more servers decides; a command of the other keeps its server
-/// for longer than it takes, so that its rate is right as well.
+/// The number of servers is the rate in commands per second times the mean time of a command alone, rounded. Times are
+/// stretched a little to keep the rate exact. The kind that needs more servers decides; a command of the other kind
+/// keeps its server for longer than its own time, so that its rate is right as well.
 ///
 /// # Errors
-/// The measurements are those of no device.
+/// No device can have these measurements.
 pub fn fit(
     read: Option<&KindMeasured>,
     write: Option<&KindMeasured>,
@@ -93,7 +92,7 @@ fn servers(of: &KindMeasured) -> Result<f64, FitError> {
 /// Makes the times of a kind on so many servers.
 fn times(of: &KindMeasured, servers: f64) -> Result<Times, FitError> {
     let measured = Times::new(of.alone.points.clone(), 0.0, 0.0)?;
-    // What a server is busy with one command, where all of them are.
+    // The service time of one command when every server is busy.
     let busy = |rate: f64| servers * 1e9 / rate;
     let holds = busy(of.small.per_second);
     let per_kib = match of.large {

@@ -12,6 +12,6 @@ pub struct Settings {
     pub parallelism: u32,
     /// Times of reads.
     pub read: Times,
-    /// Times of writes; a flush or a deallocation takes what a write of 4 KiB takes.
+    /// Times of writes; a flush or a deallocation takes as long as a write of 4 KiB.
     pub write: Times,
 }

@@ -28,7 +28,7 @@ pub(super) struct Oldest {
     pub(super) class: Class,
 }
 
-/// What was written between two flushes.
+/// The pages written between two flushes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     /// Pages of it that are not programmed.
@@ -42,14 +42,14 @@ pub(super) struct Buffer {
     /// Pages that have room.
     room: usize,
     pages: FxHashMap<u64, Page>,
-    /// Pages in the order in which they are programmed; those that are gone stay until their turn.
+    /// Pages in the order in which they are programmed; removed pages stay until their turn.
     order: VecDeque<(u64, u64)>,
     stamps: u64,
     /// Pages that wait to be programmed.
     dirty: usize,
     /// Those of them that a flush waits for.
     pressed: usize,
-    /// What was written before each flush that has not ended, and since the last.
+    /// The pages written before each flush that has not ended, and since the last.
     epochs: VecDeque<Epoch>,
     /// The number of the first of these.
     first: u64,
@@ -74,8 +74,7 @@ impl Buffer {
         self.pages.contains_key(&page)
     }
 
-    /// Returns whether so many more pages have room. What is more than the whole buffer has room
-    /// when nothing else is there.
+    /// Returns whether so many more pages have room. An empty buffer accepts any number of pages.
     pub(super) fn fits(&self, more: usize) -> bool {
         self.pages.is_empty() || self.pages.len() + more <= self.room
     }
@@ -90,7 +89,7 @@ impl Buffer {
         self.epochs.get_mut(usize::try_from(number - self.first).ok()?)
     }
 
-    /// Counts a page in what was written since the last flush. Returns the number of that.
+    /// Counts a page in the current epoch. Returns the number of that epoch.
     fn count_in(&mut self) -> u64 {
         if let Some(epoch) = self.epochs.back_mut() {
             epoch.left += 1;

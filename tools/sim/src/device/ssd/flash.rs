@@ -1,4 +1,4 @@
-//! What dies and channels do: tasks of pages, and the collection of garbage.
+//! The work of dies and channels: tasks of pages, and the collection of garbage.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use super::queues::{Line, Purpose, Task, Work};
 use super::{Collection, Ssd, Step};
 
 impl Ssd {
-    /// Adds a task to those of its die.
+    /// Adds a task to its die's queues.
     pub(super) fn add(&mut self, now: Nanos, task: Task) {
         let die = self.die(task.plane);
         if let Some(slot) = self.dies.get_mut(die as usize) {
@@ -18,7 +18,7 @@ impl Ssd {
         }
     }
 
-    /// Lets a die that does nothing begin with what is next.
+    /// Starts the next task of an idle die.
     pub(super) fn work(&mut self, now: Nanos, number: u32) {
         let Some(die) = self.dies.get_mut(number as usize).filter(|die| !die.busy) else { return };
         // To begin a task may add others, of this die, too.
@@ -60,7 +60,7 @@ impl Ssd {
         die.queues.next(turn, first, |task| may_program(planes, task))
     }
 
-    /// Adds tasks of other planes to those that a die begins.
+    /// Adds tasks for other planes to a die's running tasks.
     pub(super) fn fill(&mut self, now: Nanos, number: u32, line: Line, running: &mut Vec<Task>) {
         loop {
             let planes = &self.planes;
@@ -73,8 +73,8 @@ impl Ssd {
         }
     }
 
-    /// Begins a task: finds the page that it programs. Returns whether there is something to do:
-    /// what is no garbage any more need not be moved.
+    /// Begins a task: finds the page that it programs. Returns whether there is something to do: garbage that has
+    /// become stale need not be moved.
     pub(super) fn begins(&mut self, now: Nanos, task: &Task) -> bool {
         let Some(plane) = self.planes.get_mut(task.plane as usize) else { return false };
         match (task.work, task.purpose) {
@@ -127,7 +127,7 @@ impl Ssd {
         self.at(now.after(time), Step::Moved(number));
     }
 
-    /// Goes on after a die's array is done: what was read moves, the rest is finished.
+    /// Continues after a die's array is done: data that was read moves over the channel, other tasks are finished.
     pub(super) fn array_done(&mut self, now: Nanos, number: u32) {
         let running = self.dies.get(number as usize).and_then(|die| die.running.first());
         match running.map(|task| task.work) {
@@ -136,7 +136,7 @@ impl Ssd {
         }
     }
 
-    /// Goes on after a die's data has moved: what came is programmed, what was read is finished.
+    /// Continues after a die's data has moved: data to be written is programmed, reads are finished.
     pub(super) fn moved(&mut self, now: Nanos, number: u32) {
         if let Some(channel) = self.channels.get_mut((number % self.settings.channels) as usize) {
             match channel.waiting.pop_front() {
@@ -151,7 +151,7 @@ impl Ssd {
         }
     }
 
-    /// Finishes what a die has done, and lets it go on.
+    /// Finishes a die's running tasks, and starts the next.
     pub(super) fn finish(&mut self, now: Nanos, number: u32) {
         let Some(die) = self.dies.get_mut(number as usize) else { return };
         die.busy = false;

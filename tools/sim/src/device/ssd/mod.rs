@@ -1,8 +1,8 @@
 //! A solid-state drive: flash behind a controller with a write buffer (docs/research/sources.md, E5).
 //!
 //! - [`settings`]: its properties, with their sources.
-//! - `buffer`: what was written and is not programmed; `flash`: what dies and channels do;
-//!   `queues`: the order in which a die works; `plane`: where each page is, and garbage.
+//! - `buffer`: written pages that are not programmed; `flash`: the work of dies and channels; `queues`: the order in
+//!   which a die works; `plane`: where each page is, and garbage.
 //!
 //! A read goes to the pages that it touches: from the write buffer at once, else the die reads the
 //! page into its register, and the bytes go over the channel, then to the host. A write ends when it
@@ -42,7 +42,7 @@ pub use self::settings::{Order, Settings};
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
 
-/// What happens at a time.
+/// A future event.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The controller begins a request.
@@ -70,7 +70,7 @@ struct Die {
     queues: Queues,
     /// Whether it does something, or is about to begin.
     busy: bool,
-    /// What it does now, a task for each plane at most, all of one kind.
+    /// Its current tasks, at most one for each plane, all of one kind.
     running: Vec<Task>,
     /// When it began that.
     since: Nanos,
@@ -91,7 +91,7 @@ struct Collection {
     left: u32,
 }
 
-/// What a drive has done.
+/// The work of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Pages read for requests.
@@ -176,7 +176,7 @@ impl Ssd {
         self.settings.capacity()
     }
 
-    /// Returns what the drive has done.
+    /// Returns the counters of the drive's work.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters
@@ -304,7 +304,7 @@ impl Ssd {
         }
     }
 
-    /// Moves what was read to the host.
+    /// Moves the data of a read to the host.
     fn answer(&mut self, now: Nanos, slot: usize) {
         let Some(pending) = self.requests.get(slot) else { return };
         let time = Self::time_of(pending.request.length, self.settings.host_rate);
@@ -333,7 +333,7 @@ impl Ssd {
         self.program(now);
     }
 
-    /// Ends what waits for the buffer, and takes in what has room in it.
+    /// Ends the flushes that the buffer has completed, and admits writes that fit.
     fn drain(&mut self, now: Nanos) {
         while let Some(slot) = self.buffer.flushed() {
             self.end(now, slot);

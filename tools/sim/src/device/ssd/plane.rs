@@ -1,8 +1,7 @@
 //! The pages of a plane: which block each is in, and which of them are of use (the flash translation
 //! layer of one plane).
 //!
-//! The plane is full at the start: logical page `p` is physical page `p`. Only what was written
-//! since is kept in a table.
+//! The plane is full at the start: logical page `p` is physical page `p`. The table has only the pages written since.
 
 use rustc_hash::FxHashMap;
 
@@ -13,13 +12,13 @@ const NOWHERE: u32 = u32::MAX;
 struct Block {
     /// Pages that were programmed since it was erased.
     written: u32,
-    /// Those that are valid.
+    /// Valid pages among them.
     valid: u32,
     /// The logical page of each programmed page; `None`: the block is as it was at the start.
     holds: Option<Vec<u32>>,
 }
 
-/// Who programs a page.
+/// The writer of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writer {
     /// The host, which leaves two blocks to the collector.
@@ -28,7 +27,7 @@ pub(super) enum Writer {
     Collector,
 }
 
-/// What a plane holds, in pages.
+/// The content of a plane, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
     /// Erased pages.
@@ -44,7 +43,7 @@ pub struct Pages {
 pub(super) struct Plane {
     pages: u32,
     blocks: Vec<Block>,
-    /// The physical page of each logical one that is not where it was at the start.
+    /// The physical page of each logical page that has moved since the start.
     moved: FxHashMap<u32, u32>,
     /// Logical pages.
     logical: u32,
@@ -187,7 +186,7 @@ impl Plane {
             return false;
         };
         block.written = 0;
-        // From now on it holds what is written to it.
+        // From now on `holds` lists the pages written to it.
         block.holds.get_or_insert_default().clear();
         // It was filled before it was erased: nobody goes on filling it.
         for open in &mut self.open {
@@ -239,7 +238,7 @@ mod tests {
         ) {
             // 16 blocks of 4 pages, 12 of them the host's.
             let mut plane = Plane::new(16, 4, 12);
-            // What is in each physical page, and what should be in each logical one.
+            // The content of each physical page, and the expected content of each logical one.
             let mut flash: BTreeMap<u32, usize> = (0..48).map(|page| (page, 0)).collect();
             let mut expected: BTreeMap<u32, usize> = (0..48).map(|page| (page, 0)).collect();
             for (number, step) in (1..).zip(steps) {

@@ -1,4 +1,4 @@
-//! What waits for a die, and whose turn it is.
+//! The tasks that wait for a die, and their order.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use units::{Class, PerClass};
 
 use super::settings::Order;
 
-/// What a die does.
+/// An operation of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Reads a page, then moves bytes of it over the channel.
@@ -17,12 +17,12 @@ pub(super) enum Work {
     Erase,
 }
 
-/// What a page is read or programmed for.
+/// The reason for reading or programming a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A request reads it.
     Request(usize),
-    /// A page of the write buffer: what the host's data leaves of it is read, then it is programmed.
+    /// A page of the write buffer: the sectors that the host did not write are read, then the page is programmed.
     Buffer(u64),
     /// Garbage is collected; the page was at this place.
     Garbage(u32),
@@ -41,11 +41,11 @@ pub(super) struct Task {
     pub(super) purpose: Purpose,
 }
 
-/// Whose turn it is in a chip.
+/// Weighted round robin between the classes in a chip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     weights: [u32; 3],
-    /// What High, Medium and Low may still have in this round.
+    /// Tasks that High, Medium and Low may still start in this round.
     left: [u32; 3],
 }
 
@@ -85,7 +85,7 @@ pub(super) enum Line {
     Garbage,
 }
 
-/// What waits for a die.
+/// The tasks that wait for a die.
 #[derive(Debug)]
 pub(super) struct Queues {
     reads: PerClass<VecDeque<Task>>,

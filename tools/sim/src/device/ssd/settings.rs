@@ -1,5 +1,5 @@
-//! The properties of an SSD. The names and values of MQSim are those of its `ssdconfig.xml`
-//! (Tavakkol et al., FAST 2018; docs/research/sources.md, E5): the source's simulator has that one inside.
+//! The properties of an SSD. Names and values marked MQSim are from its `ssdconfig.xml` (Tavakkol et al., FAST 2018;
+//! docs/research/sources.md, E5): the source's simulator contains MQSim.
 
 use core::time::Duration;
 
@@ -52,9 +52,8 @@ pub struct Settings {
     /// The time of the controller for a command, in which others do not wait. MQSim has it nowhere;
     /// 5 us stand for the submission, the firmware and the interrupt of a real device.
     pub controller: Duration,
-    /// Bytes of DRAM for what was written and is not programmed (`Data_Cache_Capacity`, 256 MB). A
-    /// write ends when it is there. Pages are programmed, the oldest first, while it is more than
-    /// half full.
+    /// Bytes of DRAM for written pages that are not programmed (`Data_Cache_Capacity`, 256 MB). A write ends when it is
+    /// there. Pages are programmed, the oldest first, while it is more than half full.
     pub write_buffer: u64,
     /// The part of the blocks that the host does not see (`Overprovisioning_Ratio`, 0.07).
     pub spare: f64,
@@ -95,10 +94,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Makes an SSD whose reads take what the source measured of its own, locally: 40 to 90 us
-    /// (section 4.1, Fig. 5a, a Samsung 970 EVO Plus). The source does not give its times. We take 30
-    /// us for the read of a page of 16 KiB and 800 MB/s on a channel: reads of 4 to 64 KiB then take
-    /// 41 to 80 us.
+    /// Makes an SSD whose reads take as long as the source's own, measured locally: 40 to 90 us (section 4.1, Fig. 5a,
+    /// a Samsung 970 EVO Plus). The source does not list its times. We use 30 us for the read of a page of 16 KiB and
+    /// 800 MB/s on a channel: reads of 4 to 64 KiB then take 41 to 80 us.
     #[must_use]
     pub fn measured() -> Self {
         Self {
@@ -161,7 +159,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// The first that cannot be, with what it may be.
+    /// The first value out of its range, with the range.
     pub fn check(&self) -> Result<(), SettingsError> {
         let count = |key, value: u32, most: u32, range| {
             require(key, (1..=most).contains(&value), value.to_string(), range)

@@ -73,7 +73,7 @@ proptest! {
         }
         ssd.submit(now, request(count, Kind::Flush, 0, 0, Class::Low));
         done.extend(run(&mut ssd));
-        // What was written before the flush ended, and in its wake.
+        // Writes before the flush ended, and the work that they caused.
         ssd.submit(now, request(count + 1, Kind::Flush, 0, 0, Class::Low));
         done.extend(run(&mut ssd));
         prop_assert!(done.is_sorted_by_key(|(at, _)| *at));
@@ -133,7 +133,7 @@ fn the_planes_of_a_die_read_at_once_and_its_pages_one_after_the_other() {
 #[test]
 fn a_write_ends_in_the_buffer_and_waits_when_that_is_full() {
     let mut ssd = Ssd::new(small()).unwrap();
-    // 64 pages have room. What is more waits until pages are programmed.
+    // 64 pages have room. Further writes wait until pages are programmed.
     for id in 0..100 {
         ssd.submit(Nanos(0), request(id, Kind::Write, id * 8192, 8192, Class::Low));
     }
@@ -294,8 +294,8 @@ fn scenario(order: Order, weights: [u32; 3]) -> [f64; 3] {
     [0, 1, 2].map(|app| sums[app] / counts[app])
 }
 
-/// The order of the source's Fig. 7a. Its times (above 85, below 70, below 40 us in scenario 1, about
-/// 50 and 60 in scenario 3) are those of traces that we do not have.
+/// The order of the source's Fig. 7a. Its times (above 85, below 70, below 40 us in scenario 1, about 50 and 60 in
+/// scenario 3) are from traces that we do not have.
 #[test]
 fn e5_high_is_the_slowest_until_the_device_knows_classes_too() {
     let [high, medium, low] = scenario(Order::Arrival, [1, 1, 1]);
