@@ -23,10 +23,9 @@
 //!   arrival: each class by its part of the waiting and arriving packets, all of them together by
 //!   `C`. If all are at their shares, both readings are the same, and in either `B(n)` is the
 //!   excess of the windows over the round trips, `sum W_i - sum C_i 2 d_i`.
-//! - **"No congestion" in Eq. (12)**, `alpha_i <= epsilon`. A smoothed fraction stays above any
-//!   small bound for many slots after the last mark, and windows would shrink all that time, far
-//!   below the link's capacity. Eq. (5) states the intent, "No ECN": here a window grows in a slot
-//!   without marks (`p = 0`) as well.
+//! - **"No congestion" in Eq. (12)**, `alpha_i <= epsilon`. A smoothed fraction stays above any small bound for many
+//!   slots after the last mark, and windows would shrink during all these slots, far below the link's capacity. Eq. (5)
+//!   states the intent, "No ECN": here a window grows in a slot without marks (`p = 0`) as well.
 //! - **A window that is not used** (`W'_i < W_i` of Eq. 17) does not grow. Otherwise a class with
 //!   little to send collects a window without bound, and floods the link with it at its first
 //!   burst.

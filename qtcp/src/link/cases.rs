@@ -242,8 +242,8 @@ pub(super) fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f6
     }
 }
 
-/// Returns seeds of random cases: the ones that once found something, and `fresh` others (or as
-/// many as `SHARES_CASES` says), which follow from `PROPTEST_RNG_SEED`.
+/// Returns seeds of random cases: the `kept` ones of earlier failures, and `fresh` others (or the number in
+/// `SHARES_CASES`), which follow from `PROPTEST_RNG_SEED`.
 pub(super) fn seeds(kept: impl IntoIterator<Item = u64>, fresh: usize) -> Vec<u64> {
     let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
     let mut random = fastrand::Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));

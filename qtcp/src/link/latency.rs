@@ -117,7 +117,7 @@ pub(super) struct Headroom {
     needs: PerClass<Need>,
     /// The greatest throughput since something was first kept empty.
     greatest: Rate,
-    /// Whether the greatest throughput was replaced by a lower one that has not helped yet.
+    /// Whether a lower throughput has replaced the greatest one, without an improvement so far.
     replaced: bool,
 }
 

@@ -1,33 +1,33 @@
 //! The law by which classes that have more than their shares give way: a level, the throughput for each unit of
 //! share above which no class may be.
 //!
-//! Nothing here is derived from what the link might carry. Classes are compared with each other. Of those that the
-//! network itself holds back (their flows have data waiting, and see marks), the one with the least throughput for
-//! each unit of its share is the *reference*. While there is one, the level goes towards what the reference has;
-//! classes above the level are held to it, and no other class is limited.
+//! Nothing here is derived from the link's possible capacity. Classes are compared with each other. Among the classes
+//! that the network itself holds back (their flows have data waiting, and see marks), the class with the least
+//! throughput for each unit of its share is the *reference*. While there is one, the level moves towards the
+//! reference's throughput; classes above the level are held to it, and no other class is limited.
 //!
 //! Why this does no harm:
 //!
 //! - A class is held from when its throughput is above the level, and no longer once it is below three quarters of it.
-//!   The level is not lowered below what the reference has.
-//! - The level goes down only while the reference's own flows see marks. Then the link, wherever it is, is full, and
-//!   what others give up has a taker. Without marks there is no reference: the level rises, ever faster, and is gone
-//!   within half a second or some tens of round trips.
-//! - What classes above the level gave up ([`Ledger`]) has to appear at those below it, in the time that their
-//!   windows need to grow. Until it does, the level goes down by [`STAKE`] at the most, whoever comes or goes meanwhile:
-//!   each class has a ledger of what was given up for it. If it does not appear, because another sender has taken it or
-//!   because something else than the link holds the reference back, nobody gives way to that class for a while, after
-//!   each failure for twice as long, and after three of them by [`LEAST_STAKE`] at the most.
-//! - Held classes leave nothing of the link unused: where all backlogged classes are held, and each reaches its limit
-//!   ([`REACHED`]), only the limits hold them back. Without a capacity, the level rises then ([`FILL`]) until
-//!   the network does.
-//! - A class that has what it wants on average has data waiting now and then. The level goes down only for one that has
-//!   wanted more for nearly all of the last unit of time ([`OFTEN`]); while the reference wants no more, it rises
+//!   The level is not lowered below the reference's throughput.
+//! - The level falls only while the reference's own flows see marks. Then the link, wherever it is, is full, so that
+//!   a waiting sender uses the given-up throughput. Without marks there is no reference: the level rises, ever faster,
+//!   and is gone within half a second or some tens of round trips.
+//! - Throughput that classes above the level gave up ([`Ledger`]) has to appear at classes below it, in the time that
+//!   their windows need to grow. Until then, the level falls by [`STAKE`] at the most, even if classes come and go
+//!   meanwhile: each class has a ledger of the throughput given up for it. If none appears, because another sender has
+//!   taken it or because something else than the link holds the reference back, nobody gives way to that class for a
+//!   while, after each failure for twice as long, and after three of them by [`LEAST_STAKE`] at the most.
+//! - Held classes leave nothing of the link unused: if all backlogged classes are held, and each reaches its limit
+//!   ([`REACHED`]), only the limits hold them back. Without a capacity, the level rises then ([`FILL`]) until the
+//!   network does.
+//! - A class that needs no more on average still has data waiting now and then. The level falls only for a class that
+//!   has wanted more for nearly all of the last unit of time ([`OFTEN`]); while the reference wants no more, it rises
 //!   ([`GIVE_BACK`]).
-//! - What a class had while it was alone is not counted anywhere: means go back a quarter of a second at the most.
+//! - A class's throughput while it was alone does not count: means go back a quarter of a second at the most.
 //!
-//! A level is also what keeps part of a link empty for a class with a latency to keep, and what a given capacity
-//! comes to ([`Level::bound`]): there nobody needs to see marks.
+//! A level also keeps part of a link empty for a class with a latency goal, and enforces a given capacity
+//! ([`Level::bound`]): both work without marks.
 
 use core::time::Duration;
 
@@ -36,7 +36,7 @@ use units::{Class, PerClass};
 use super::goal::ClassGoal;
 use crate::{Nanos, Rate};
 
-/// What a class does on a link at present.
+/// The present activity of a class on a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Activity {
     /// Bytes per second of all its flows.
@@ -54,7 +54,7 @@ pub(super) struct Activity {
     pub(super) trip: f64,
 }
 
-/// What classes do, and what they are to have.
+/// The activities and goals of classes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) now: Nanos,
@@ -79,14 +79,14 @@ impl Seen<'_> {
     }
 }
 
-/// What the level knows of a class.
+/// The level's state of a class.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     /// The mean rate in bytes per second.
     mean: f64,
     /// The part of the time in which it would have taken more.
     wants: f64,
-    /// The time since which the class has had a rate.
+    /// The time since which the class has sent.
     since: Option<Nanos>,
     /// Whether it is held to the level.
     is_held: bool,
@@ -95,9 +95,9 @@ struct Held {
     trim: f64,
     /// The part of its limit that its rate reaches, averaged over [`REACH`] units.
     reach: f64,
-    /// What others gave up for it.
+    /// The throughput that others gave up for it.
     tried: Try,
-    /// The time before which the class is no reference, since nothing that others gave up has reached it.
+    /// The time before which the class is no reference, since it gained none of the throughput that others gave up.
     excused_until: Nanos,
     /// The time for which it is excused the next time.
     excuse: Duration,
@@ -110,14 +110,14 @@ impl Held {
     }
 }
 
-/// What others give up for a class, from when its ledger was opened.
+/// The throughput that others give up for a class, since its ledger was opened.
 #[derive(Clone, Copy, Debug, Default)]
 struct Try {
     /// The time since which the ledger is open.
     opened: Nanos,
     /// The rates of all classes then, in bytes per second.
     before: PerClass<f64>,
-    /// The time since which what was given up has not appeared, and the mean rate that the class had then.
+    /// The time since which given-up throughput has not appeared, and the mean rate of the class at that time.
     unpaid_since: Option<(Nanos, f64)>,
 }
 
@@ -150,7 +150,7 @@ pub(super) struct Level {
     at: Nanos,
     /// The classes that want more, and whose means are known.
     present: PerClass<bool>,
-    /// Those that there were when the ledger of each was opened.
+    /// The classes that were present when the ledger of each was opened.
     counted: PerClass<PerClass<bool>>,
     /// The class that the others give way to, or did so last.
     reference: Option<Class>,
@@ -172,16 +172,16 @@ const MARGIN: f64 = 0.05;
 const EMPTIED: f64 = 1.2;
 /// The part by which a class has to have more than the reference before anybody is held.
 const CLEARLY: f64 = 0.05;
-/// The part of the level from which on a class counts as one that gives way.
+/// The part of the level from which on a class counts as giving way.
 const BELOW: f64 = 0.9;
 /// The units in which the level goes most of the way down to the reference.
 const DOWN: f64 = 0.6;
 /// The units in which it goes most of the way up to it.
 const UP: f64 = 0.2;
-/// The part of the time in which the reference has to want more for the level to go down. A class that has what it
-/// wants on average waits now and then too.
+/// The part of the time in which the reference has to want more for the level to fall. A class that needs no more on
+/// average waits now and then too.
 const OFTEN: f64 = 0.95;
-/// The part of the time in which a class has to want more to count as one that does, where a capacity is given: what
+/// The part of the time in which a class has to want more to count as wanting more, if a capacity is given: data that
 /// waits for a device's queue pairs is not always in the target.
 const SELDOM: f64 = 0.1;
 /// The part by which the rate of a class is above its mean while its windows grow.
@@ -198,7 +198,7 @@ const FILL: f64 = 0.3;
 const REACHED: f64 = 0.98;
 /// The units over which that part is averaged.
 const REACH: f64 = 0.1;
-/// The part of the level by which it rises in a unit while the reference has all that it wants.
+/// The part of the level by which it rises in a unit while the reference wants no more.
 const GIVE_BACK: f64 = 2.0;
 /// The least units in which the level becomes e times as high while there is no reference.
 const OPEN: f64 = 0.4;
@@ -206,12 +206,12 @@ const OPEN: f64 = 0.4;
 /// after three tries in a row that did not pay.
 const STAKE: f64 = 0.15;
 const LEAST_STAKE: f64 = 0.03;
-/// The part of what was given up that has to appear at those that are not held. Other senders on a full link take
-/// some of it too.
+/// The part of the given-up throughput that has to appear at classes that are not held. Other senders on a full link
+/// use some of it too.
 const PAYS: f64 = 0.25;
 /// The least units for which the ledger is open.
 const TERM: f64 = 1.2;
-/// The least units after which what has not appeared is lost.
+/// The least units after which given-up throughput that has not appeared counts as lost.
 const PATIENCE: f64 = 2.8;
 /// The longest such time in seconds, where windows grow slowly.
 const LONGEST_PATIENCE: f64 = 5.0;
@@ -282,19 +282,19 @@ impl Level {
         }
     }
 
-    /// Says whether the level has to be told again what classes do.
+    /// Returns whether the level needs new activities of classes.
     #[inline]
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         now.since(self.at) >= TICK
     }
 
-    /// Says whether a capacity or a latency bounds classes, whatever marks say.
+    /// Returns whether a capacity or a latency bounds classes, independent of marks.
     #[inline]
     pub(super) fn is_bound(&self) -> bool {
         self.bound.is_some() || self.rates_bound.is_some()
     }
 
-    /// Returns what a class of this goal may have in the mean.
+    /// Returns the mean rate that a class of this goal may have.
     #[inline]
     pub(super) fn part(&self, goal: ClassGoal) -> Option<Rate> {
         match goal {
@@ -304,9 +304,10 @@ impl Level {
         }
     }
 
-    /// Takes in what classes do. `lambda` is what all may have together, where a capacity or a latency says so.
+    /// Updates the level with activities. `lambda` is the limit of all classes together, if a capacity or a latency
+    /// sets one.
     pub(super) fn see(&mut self, seen: &Seen<'_>, lambda: Option<Rate>) {
-        // After a pause nothing is known of what was before.
+        // After a pause, the time before it is unknown.
         let passed = seen.now.since(self.at).as_secs_f64().min(seen.unit());
         self.at = seen.now;
         let by_share = |goal| if let ClassGoal::Share(share) = goal { Some(share) } else { None };
@@ -319,11 +320,11 @@ impl Level {
         let present = PerClass::from_fn(|class| {
             seen.activities[class].backlogged > 0 && self.is_known(class, seen)
         });
-        // Who comes or goes changes what all have; but what was given up and has not appeared is not forgotten.
+        // A class that comes or goes changes the rates of all; but throughput given up in vain is not forgotten.
         for class in Class::ALL {
             let has_come = present[class] && !self.present[class];
             let is_free = self.classes[class].tried.unpaid_since.is_none();
-            // What a class has as it comes is not what others gave up.
+            // The rate of a class as it comes is not throughput that others gave up.
             if has_come || (present != self.counted[class] && is_free && self.is_old(class, seen)) {
                 self.open_ledger(class, seen);
                 self.counted[class] = present;
@@ -352,7 +353,7 @@ impl Level {
         self.hold(passed, raised, seen);
     }
 
-    /// Says whether a class has had a rate for so long that its mean says something.
+    /// Returns whether a class has sent for so long that its mean is known.
     fn is_known(&self, class: Class, seen: &Seen<'_>) -> bool {
         self.classes[class]
             .since
@@ -360,7 +361,7 @@ impl Level {
     }
 
     /// Computes the level at which all have `lambda` together, for the classes whose goals have a `part`: classes below
-    /// it have what they have, held ones that want more the level. `None`: all have less.
+    /// it keep their rates, and held classes that want more have the level. `None`: all have less.
     fn fill(
         &self,
         lambda: f64,
@@ -438,7 +439,7 @@ impl Level {
             }
             let held = &self.classes[class];
             let level = match seen.goals[class] {
-                // What is held back by its own limit is not held back by the network.
+                // A class at its own limit is not held back by the network.
                 ClassGoal::Share(share)
                     if held.is_held
                         && self.level.is_some_and(|level| held.mean >= level * share) =>
@@ -465,7 +466,7 @@ impl Level {
         wanted
     }
 
-    /// Says whether the network holds a class back: it has data waiting, and meets a queue.
+    /// Returns whether the network holds a class back: it has data waiting, and meets a queue.
     fn is_held_back(&self, class: Class, seen: &Seen<'_>) -> bool {
         let Activity { backlogged, marked, .. } = seen.activities[class];
         backlogged > 0 && marked && seen.now >= self.classes[class].excused_until
@@ -490,7 +491,7 @@ impl Level {
         (others > 0 && shares > 0.0).then(|| (rates - less).max(rates * LEAST) / shares)
     }
 
-    /// Moves the level towards what the reference asks for.
+    /// Moves the level towards the reference's level.
     fn approach(&mut self, passed: f64, (class, wanted): (Class, f64), seen: &Seen<'_>) {
         let most = self.most(seen);
         let short = ((self.classes[class].wants - OFTEN) / (1.0 - OFTEN)).max(0.0);
@@ -541,7 +542,7 @@ impl Level {
         self.level = Some(level - (level - wanted) * part);
     }
 
-    /// Says whether the last reference has all that it wants, on a link that is full.
+    /// Returns whether the last reference wants no more, on a full link.
     fn is_content(&self, seen: &Seen<'_>) -> bool {
         self.reference.is_some_and(|class| {
             let Activity { rate, backlogged, marked, .. } = seen.activities[class];
@@ -549,7 +550,7 @@ impl Level {
         })
     }
 
-    /// Says whether the windows of the last reference still grow into what others gave up.
+    /// Returns whether the windows of the last reference still grow into the given-up throughput.
     fn is_rising(&self, seen: &Seen<'_>) -> bool {
         self.reference.is_some_and(|class| {
             let activity = &seen.activities[class];
@@ -577,7 +578,7 @@ impl Level {
         if let Some(class) = self.reference
             && level * raised > self.lowest * EMPTIED
         {
-            // What was given up has emptied the link, unless the reference has it.
+            // The given-up throughput has emptied the link, unless the reference uses it.
             let ledger = self.ledger((class, self.lowest * BELOW), seen);
             let is_short = self.is_short_by(1.0 - BELOW, seen);
             if is_short
@@ -611,12 +612,12 @@ impl Level {
         Class::ALL.into_iter().for_each(|class| self.open_ledger(class, seen));
     }
 
-    /// Says whether a class's ledger has been open for so long that it may tell something.
+    /// Returns whether a class's ledger has been open long enough to be judged.
     fn is_old(&self, class: Class, seen: &Seen<'_>) -> bool {
         seen.now.since(self.classes[class].tried.opened).as_secs_f64() >= TERM * seen.unit()
     }
 
-    /// Adds up what was given up since the ledger was opened, and what has appeared.
+    /// Adds up the throughput given up and gained since the ledger was opened.
     fn ledger(&self, (reference, wanted): (Class, f64), seen: &Seen<'_>) -> Ledger {
         let mut ledger = Ledger::default();
         let before = &self.classes[reference].tried.before;
@@ -645,12 +646,12 @@ impl Level {
         ledger
     }
 
-    /// Says whether the level may go on down: what was given up has appeared, or it is too early to tell. Where it
-    /// does not pay, holds nobody for a while.
+    /// Returns whether the level may fall further: the given-up throughput has appeared, or it is too early to judge.
+    /// If it does not pay, nobody gives way to the reference for a while.
     fn settle(&mut self, reference: Class, ledger: &Ledger, seen: &Seen<'_>) -> bool {
         let now = seen.now;
         if !self.is_short_by(MARGIN, seen) {
-            // What was given up has arrived.
+            // The reference has gained the given-up throughput.
             self.classes[reference].tried.unpaid_since = None;
             if self.is_old(reference, seen) {
                 self.open_ledger(reference, seen);
@@ -688,7 +689,7 @@ impl Level {
         ledger.pays() && is_on_its_way
     }
 
-    /// Says whether all classes that want more are held.
+    /// Returns whether all classes that want more are held.
     fn all_are_held(&self, seen: &Seen<'_>) -> bool {
         seen.activities.iter().all(|(class, activity)| {
             seen.share(class) <= 0.0 || activity.backlogged == 0 || self.classes[class].is_held
@@ -704,7 +705,7 @@ impl Level {
         ((least - REACHED) / (1.0 - REACHED)).max(0.0)
     }
 
-    /// Says whether the reference has less than its share, by this part of it.
+    /// Returns whether the reference is below its share by this part of it.
     fn is_short_by(&self, part: f64, seen: &Seen<'_>) -> bool {
         let (Some(class), Some(level)) = (self.reference, self.level) else { return false };
         let whole = match seen.goals[class] {
@@ -728,7 +729,7 @@ impl Level {
         let (level, multiple, is_bound) = (self.in_force(), self.multiple(), self.is_bound());
         let by_shares =
             raised.is_none() && self.reference.is_some_and(|class| seen.share(class) > 0.0);
-        // Where the reference nearly has its share, one class has to be left to fill the link.
+        // If the reference nearly has its share, one class has to be left to fill the link.
         let entry = if self.is_short_by(MARGIN, seen) { 1.0 } else { 1.0 + MARGIN };
         for class in Class::ALL {
             let held = &mut self.classes[class];
@@ -737,7 +738,7 @@ impl Level {
                 // A class with a rate is held to it for one with a share.
                 (ClassGoal::Rate(rate), ..) if by_shares || is_bound => rate.bytes() * multiple,
                 (ClassGoal::Rate(_), _, Some(raised)) if held.is_held => {
-                    // First those with a share have what they want.
+                    // Classes with a share are satisfied first.
                     held.trim *= if level.is_some() { 1.0 } else { raised };
                     held.is_held = held.trim < LOOSE;
                     continue;
@@ -761,28 +762,28 @@ impl Level {
     }
 }
 
-/// What held classes gave up, and where it went, in bytes per second.
+/// The throughput that held classes gave up, and the classes that gained it, in bytes per second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ledger {
     given: f64,
-    /// What the held classes had.
+    /// The earlier rates of the held classes.
     had: f64,
-    /// What those that are not held have more.
+    /// The gain of the classes that are not held.
     appeared: f64,
-    /// What they had.
+    /// Their earlier rates.
     below: f64,
-    /// What the reference had, and has more.
+    /// The earlier rate of the reference, and its gain.
     reference: (f64, f64),
     growth: f64,
 }
 
 impl Ledger {
-    /// Says whether enough of what was given up has appeared elsewhere.
+    /// Returns whether enough of the given-up throughput has appeared elsewhere.
     fn pays(&self) -> bool {
         self.appeared >= PAYS * self.given
     }
 
-    /// Says whether the reference has its part of what was given up, by what each had.
+    /// Returns whether the reference has its part of the given-up throughput, in proportion to earlier rates.
     fn reaches_reference(&self) -> bool {
         let (had, more) = self.reference;
         self.below <= 0.0 || more >= PAYS * self.given.min(self.appeared) * had / self.below

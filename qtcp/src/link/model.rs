@@ -422,7 +422,7 @@ impl Words {
         }
     }
 
-    /// Releases the words whose turn has come, and returns one that arrives.
+    /// Releases the words whose turn has come, and returns an arriving one.
     fn arrive(&mut self, now: f64, sender: &Flow, delay: f64) -> Option<(f64, Word)> {
         while let Some(&(behind, bytes, word)) = self.behind.front()
             && sender.sent >= behind - 1.0

@@ -21,7 +21,7 @@ struct Held {
     throughput: f64,
 }
 
-/// Holds half of the cases to 3 % of each share, and the others to what is told. Prints how far off they are.
+/// Holds half of the cases to 3 % of each share, and the others to `held`. Prints the deviations.
 fn shares_hold(mut found: Vec<Found>, held: Held) {
     found.sort_by(|one, other| one.0.total_cmp(&other.0));
     let off: Vec<_> = found.iter().filter(|found| found.0 > 0.05).collect();
@@ -79,8 +79,8 @@ fn e7_shares_hold_where_each_host_reads_and_writes_at_once() {
     shares_hold(found, Held { off: 0.3, most: 0.6, throughput: 0.8 });
 }
 
-/// A host that wants 0.3 to 0.8 of its part, beside others that take what they get, has as much as without the stage,
-/// and the link carries as much.
+/// A host that wants 0.3 to 0.8 of its part, beside greedy others, has as much as without the stage, and the link
+/// carries as much.
 #[test]
 fn e8_a_class_below_its_share_has_what_it_has_without_the_stage() {
     for seed in seeds(0..40, 10) {
@@ -136,8 +136,7 @@ fn e7_a_class_that_fills_the_link_is_held_back_for_those_with_long_round_trips()
     }
 }
 
-/// A window that marks halve grows for seconds, and what others leave beside the rate is what it
-/// grows into.
+/// A window that marks halve grows for seconds, into the throughput that others leave beyond the rate.
 #[test]
 fn e8_a_host_with_a_rate_is_left_more_than_that_while_it_has_less() {
     for (mbit, others, least) in [(75.0, 1, 0.92), (300.0, 4, 0.83)] {

@@ -122,9 +122,8 @@ impl Offer {
     /// Chooses the congestion control for sockets (listeners among them, before they listen) where
     /// the configuration names none; `None` leaves them with the system's.
     ///
-    /// The choice is `dctcp` if the kernel has it. With the others the shares of classes are the
-    /// same, but one that ignores marks keeps a queue several times as long: `cubic`, or `reno`,
-    /// takes its place.
+    /// The choice is `dctcp` if the kernel has it. With other controls the shares of classes are the same, but a
+    /// control that ignores marks keeps a queue several times as long: `cubic`, or `reno`, takes its place.
     #[must_use]
     pub fn best_base(&self) -> Option<&str> {
         if self.dctcp == Dctcp::Usable { Some("dctcp") } else { self.instead }
