@@ -81,7 +81,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Returns what the daemon has logged.
+    /// Returns the daemon's log.
     fn log(&self) -> String {
         let bytes = std::fs::read(self.folder.path().join(LOG)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -85,7 +85,7 @@ impl Known {
         wrong.into_iter().map(|what| format!("{path}: {what}")).collect()
     }
 
-    /// Tells whether a span is the name of a test, or `file::its_beginning_…`, that does not exist.
+    /// Returns whether a span is the name of a test, or `file::its_beginning_…`, that does not exist.
     fn lacks_name(&self, span: &str) -> bool {
         let name = span.rsplit("::").next().unwrap_or_default();
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -99,8 +99,8 @@ impl Known {
         beginning.matches('_').count() >= 3 && !self.words.contains(beginning)
     }
 
-    /// Tells whether a span is the path of a file or folder that does not exist: one from the root,
-    /// or the end of one that names a Rust file.
+    /// Returns whether a span is the path of a file or folder that does not exist: a path from the root, or the end of
+    /// a Rust file's path.
     fn lacks_file(&self, span: &str) -> bool {
         let top = span.split('/').next().unwrap_or_default();
         let whole = span.contains('/') && FOLDERS.contains(&top);
@@ -121,8 +121,7 @@ impl Known {
         })
     }
 
-    /// Tells whether a span is a metric, or the beginning of some, that docs/reference/metrics.md
-    /// lacks.
+    /// Returns whether a span is a metric, or the beginning of some, that docs/reference/metrics.md lacks.
     fn lacks_metric(&self, span: &str) -> bool {
         if !span.starts_with("sluicegate_") {
             return false;

@@ -1,4 +1,4 @@
-//! Figures that claim what the daemon does run what the daemon runs.
+//! Figures that claim to show the daemon's behaviour run the daemon's code.
 //!
 //! A whole target on simulated time is made of the production crates: `sluice-core` with its stages, and
 //! the controllers of `qtcp` that the daemon has. The window laws of `qtcp::control`, which the daemon
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use e2e::root;
 
-/// What a simulated target may not have of its own in place of the production cores: the controllers
-/// that the daemon never constructs, and schedulers, queues and sessions beside those in `sluice-core`.
+/// Code that a simulated target may not have of its own in place of the production cores: the controllers that the
+/// daemon never constructs, and schedulers, queues and sessions beside those in `sluice-core`.
 const FOREIGN: &[&str] = &[
     "qtcp::control",
     "qtcp::Controller",
@@ -44,7 +44,7 @@ fn code(path: &Path) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
 }
 
-/// Lists what a code names of some paths. Imports in braces count by what stands before the braces.
+/// Lists the paths among `paths` that code names. Imports in braces count by the path before the braces.
 fn named<'a>(code: &str, paths: &[&'a str]) -> Vec<&'a str> {
     let flat: String = code.split_whitespace().collect::<Vec<_>>().join(" ");
     let names = |path: &&&str| {
@@ -91,7 +91,7 @@ fn figures_of_whole_targets_reach_them_by_the_simulator_alone() {
     let mut figures = 0;
     let promises = files(&commands.join("promises"));
     for path in files(&sim).into_iter().chain(promises) {
-        // A device alone is no target, nor are what a run shows and the values of a scenario.
+        // A device alone is no target, nor are reports and the values of a scenario.
         let parts = [
             "claim::",
             "device::",

@@ -100,7 +100,7 @@ impl Scene {
             for attack in attacks {
                 scope.spawn(|| attack.run(target, &over));
             }
-            // Attacks take what they can before anything is measured.
+            // Attacks occupy the target's resources before anything is measured.
             if !attacks.is_empty() {
                 std::thread::sleep(Duration::from_millis(1500));
             }
@@ -194,7 +194,7 @@ fn measure(scene: &mut Scene, attacks: &[Attack], least: usize, time: Duration) 
     })
 }
 
-/// Keeps this thread, and all that it starts, off the reactor's core, where there is another.
+/// Keeps this thread and its children off the reactor's core, if there is another.
 fn leave_the_reactors_core() -> Result<()> {
     let this = Pid::from_raw(0);
     let mut others = sched_getaffinity(this)?;

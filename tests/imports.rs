@@ -67,7 +67,7 @@ impl Source {
                 }
             }
         }
-        // Folders named `tests` hold test code whatever their files are called.
+        // Folders named `tests` hold test code only.
         files.retain(|module, _| !module.iter().any(|name| name == "tests"));
         Self { files }
     }
@@ -115,7 +115,7 @@ impl Source {
         found.filter(|other| *other != module).collect()
     }
 
-    /// Returns the module that defines what a path in `module` names.
+    /// Returns the module that defines the item at a path in `module`.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Option<&Module> {
         let mut at = module.clone();
         let mut rest = path;
@@ -185,7 +185,7 @@ fn code(text: &str) -> String {
     }
 }
 
-/// Tells whether a name stands anywhere but in a `use`.
+/// Returns whether a name occurs outside a `use`.
 fn uses(text: &str, name: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     without_imports(text).split(|c| !word(c)).any(|found| found == name)
@@ -241,7 +241,7 @@ fn without_imports(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Tells whether a file defines a name, as far as its own items go.
+/// Returns whether a file defines a name among its own items.
 fn defines(text: &str, name: &str) -> bool {
     let kinds = ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod"];
     text.lines().any(|line| {

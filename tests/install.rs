@@ -57,8 +57,8 @@ fn install(prefix: &str) -> (tempfile::TempDir, [String; 2]) {
     (to, place)
 }
 
-/// Returns the folder of the prefix, and that of systemd's files. systemd and udev read
-/// `/usr/lib`, `/usr/local/lib` and `/etc`, whatever the prefix.
+/// Returns the folders of the prefix and of systemd's files. systemd and udev read `/usr/lib`, `/usr/local/lib` and
+/// `/etc`, independent of the prefix.
 fn folders(prefix: &str) -> (PathBuf, PathBuf) {
     let system = if prefix == "/usr" { "usr/lib" } else { "usr/local/lib" };
     (PathBuf::from(prefix.trim_start_matches('/')), PathBuf::from(system))

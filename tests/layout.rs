@@ -15,7 +15,7 @@ use e2e::root;
 use imports::Source;
 use serde_json::Value;
 
-/// The entries of the root folder that are allowed beside those that begin with a dot.
+/// The entries of the root folder that are allowed beside hidden files.
 const TOP_LEVEL: &[&str] = &[
     "ARCHITECTURE.md",
     "CHANGELOG.md",

@@ -3,14 +3,14 @@
 //!
 //! The scenarios are in `tests/scenarios/`, the kernel is built by `tests/lab/build-uml`, a
 //! scenario's output is kept in `build/e2e/NAME.log`. Environment:
-//! - `SLUICEGATE_E2E_TARGET=nvmet` runs the scenarios against the kernel's own target: one that
-//!   fails there too is a wrong scenario.
-//! - `SLUICEGATE_BINARIES` names a folder with `sluiced`, `sluice` and `sluice-sim` to use instead of those that
-//!   the tests build.
-//! - `SLUICEGATE_OTHER_BINARIES` names a folder with another build of the same programs, which the random
-//!   operator changes to and back.
-//! - `SLUICEGATE_UML` and `SLUICEGATE_UML_VIRTUAL` (for virtual time) name kernels to use instead of those
-//!   that `build-uml` finds or builds.
+//! - `SLUICEGATE_E2E_TARGET=nvmet` runs the scenarios against the kernel's own target: a scenario that fails there too
+//!   is wrong.
+//! - `SLUICEGATE_BINARIES` names a folder with `sluiced`, `sluice` and `sluice-sim` to use instead of the tests' own
+//!   build.
+//! - `SLUICEGATE_OTHER_BINARIES` names a folder with another build of the same programs, which the random operator
+//!   changes to and back.
+//! - `SLUICEGATE_UML` and `SLUICEGATE_UML_VIRTUAL` (for virtual time) name kernels to use instead of the ones from
+//!   `build-uml`.
 
 pub mod binaries;
 pub mod daemon;
@@ -62,11 +62,11 @@ pub fn service(script: &str, arguments: &[&str]) -> Result<()> {
     run(uml::Target::Service, uml::Transport::Tcp, script, arguments)
 }
 
-/// Runs a test on virtual time: boots a machine that runs the test of this `name`, from this same program,
-/// and calls `test` there. Bounds can be tight then, whatever else the host machine does.
+/// Runs a test on virtual time: boots a machine that runs the test of this `name`, from this same program, and calls
+/// `test` there. Bounds can be tight then, independent of the host machine's load.
 ///
 /// # Errors
-/// The error of `test`, with what the test printed; or the machine could not run, as for [`scenario`].
+/// The error of `test`, with the test's output; or the machine could not run, as for [`scenario`].
 pub fn on_virtual_time(name: &str, test: impl FnOnce() -> Result<()>) -> Result<()> {
     if is_on_virtual_time() {
         return test();
@@ -82,7 +82,7 @@ pub fn on_virtual_time(name: &str, test: impl FnOnce() -> Result<()>) -> Result<
     conclude(name, &report)
 }
 
-/// Says whether this process runs in a machine on virtual time.
+/// Returns whether this process runs in a machine on virtual time.
 #[must_use]
 pub fn is_on_virtual_time() -> bool {
     std::env::var("LAB_TIME").is_ok_and(|time| time == "virtual")
@@ -130,7 +130,7 @@ fn conclude(name: &str, report: &uml::Report) -> Result<()> {
         return Ok(());
     }
     let why = report.why_not();
-    // The reason is printed past what the test harness captures: its own report comes after all tests.
+    // The reason bypasses the test harness's capture, whose own report comes after all tests.
     writeln!(std::io::stderr(), "{name}: {why}")?;
     bail!("{why}\n{}\nthe whole log: {}", report.tail(80), report.log.display())
 }

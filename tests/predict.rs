@@ -1,9 +1,8 @@
-//! Predictions of `sluice sim predict` beside what the real daemon measures under the real load: in
-//! three scenarios whose configured limits, and not the machine, decide throughput and latency.
+//! Predictions of `sluice sim predict` beside the real daemon's measurements under the real load: in three scenarios
+//! whose configured limits, and not the machine, decide throughput and latency.
 //!
-//! On virtual time a prediction is within 1 % of the throughput and 5 % of the 99th percentile of the
-//! latency of every host (beside a reservation 15 % and 30 %), as a ratio to what was measured in the
-//! same seconds.
+//! On virtual time a prediction is within 1 % of the throughput and 5 % of the 99th percentile of the latency of every
+//! host (beside a reservation 15 % and 30 %), relative to the measurement of the same seconds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -52,8 +51,8 @@ impl Target {
         Ok(Self { daemon, address, folder: tempfile::tempdir()? })
     }
 
-    /// Predicts what the loads have on the daemon, then puts them on it: a simulation beside the load
-    /// would take its processors. `more` are further arguments of the prediction.
+    /// Predicts the results of the loads on the daemon, then runs them: a simulation beside the load would use its
+    /// processors. `more` are further arguments of the prediction.
     fn predict(&self, loads: &[Load<'_>], more: &[&str]) -> Result<Figures> {
         let path = self.folder.path().join("load.toml");
         std::fs::write(&path, file(loads)?)?;
@@ -63,7 +62,7 @@ impl Target {
         let before = self.commands()?;
         let mut bench = self.bench(loads)?;
         let begun = self.wait(loads, &before);
-        // What is asked for is what the daemon measures: the simulation after it is as short as can be.
+        // Only the daemon's measurements are needed: the simulation after them is as short as can be.
         let beside = ["--beside", "3s", "--time", "1ms", "--warmup", "1ms"];
         let measured = begun.and_then(|()| self.daemon.sluice(&[&arguments[..], &beside].concat()));
         let ended = bench.try_wait()?;
@@ -122,7 +121,7 @@ impl Target {
         Ok(commands)
     }
 
-    /// Compares a prediction with what the daemon and the hosts have measured.
+    /// Compares a prediction with the measurements of the daemon and the hosts.
     fn check(&self, what: &str, loads: &[Load<'_>], more: &[&str], near: (f64, f64)) -> Result<()> {
         compare(what, loads, &self.predict(loads, more)?, near)
     }
@@ -150,15 +149,14 @@ fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
 }
 
-/// A prediction, what the daemon has measured, and the report of the hosts.
+/// A prediction, the daemon's measurements, and the report of the hosts.
 struct Figures {
     predicted: Value,
     measured: Value,
     bench: Value,
 }
 
-/// Compares a prediction with what the daemon has measured in each host's class, and with what the
-/// hosts have seen.
+/// Compares a prediction with the daemon's measurements in each host's class, and with the hosts' latencies.
 fn compare(
     what: &str,
     loads: &[Load<'_>],
@@ -181,7 +179,7 @@ fn compare(
             ("I/Os of the host", throughput, of("predicted/iops"), seen("iops")),
             ("p99 at the host", p99, of("at_hosts/p99_ns"), seen("p99_ns")),
         ];
-        // What an open load that is held back waits at its host grows for as long as it runs.
+        // The wait at the host of a throttled open load grows for as long as it runs.
         let compared = if keys.contains("rate=") { &pairs[..3] } else { &pairs[..] };
         for (name, most, is, was) in compared {
             println!("{what}: {host}: {name}: predicted {is:.0}, measured {was:.0}");
@@ -214,7 +212,7 @@ fn three_classes_on_one_device_are_predicted() -> Result<()> {
     })
 }
 
-/// The device is told by its measurement alone.
+/// The prediction knows the device by its measurement alone.
 #[test]
 fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured() -> Result<()> {
     e2e::on_virtual_time(
@@ -263,7 +261,7 @@ fn limits_with_an_open_load_are_predicted() -> Result<()> {
     })
 }
 
-/// Runs `sluice` and returns what it prints.
+/// Runs `sluice` and returns its output.
 fn run(daemon: &daemon::Daemon, arguments: &[&str]) -> Result<String> {
     let output = Command::new(daemon.binaries().join("sluice"))
         .args(arguments)

@@ -1,5 +1,5 @@
-//! Quality of service of the real daemon, measured by the real benchmark, on a device that is
-//! slower than the load: `null` with a service time. What one reactor does is measured on virtual time.
+//! Quality of service of the real daemon, measured by the real benchmark, on a device that is slower than the load:
+//! `null` with a service time. Throughput of one reactor is measured on virtual time.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -88,7 +88,7 @@ fn assert_shares(what: &str, report: &Value, unit: &str, tolerance: f64) {
     }
 }
 
-/// Returns the periods of a session's reservation in which it had demand, and those that were kept.
+/// Returns the periods of a session's reservation with demand, and the number of those kept.
 fn reserved_periods(daemon: &Daemon, session: &str) -> Result<(f64, f64)> {
     let state = daemon.sluice(&["qos", "show"])?;
     let sessions = state.get("sessions").and_then(Value::as_array).context("there are sessions")?;
@@ -97,7 +97,7 @@ fn reserved_periods(daemon: &Daemon, session: &str) -> Result<(f64, f64)> {
     Ok((number(one, "/reserve/periods"), number(one, "/reserve/kept")))
 }
 
-/// Says whether a number is near another, within a part of that.
+/// Returns whether a number is within `tolerance` of another, as a part of that.
 fn is_near(number: f64, expected: f64, tolerance: f64) -> bool {
     (number / expected - 1.0).abs() <= tolerance
 }
@@ -262,8 +262,7 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
     })
 }
 
-/// The time of a disk with a head is divided as reserved, however its commands are ordered and
-/// whatever the others send.
+/// The time of a disk with a head is divided as reserved, for any order of its commands and any load of others.
 #[test]
 fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
     e2e::on_virtual_time("f3_reservations_of_a_disk_hold_on_sockets", || {

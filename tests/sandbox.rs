@@ -74,7 +74,7 @@ fn program(allowed: &BTreeSet<i64>) -> Result<BpfProgram> {
     Ok(SeccompFilter::new(rules, refuse, SeccompAction::Allow, TargetArch::x86_64)?.try_into()?)
 }
 
-/// Runs a command behind a filter: a thread's filter is that of the processes that it starts.
+/// Runs a command behind a filter: processes inherit the filter of the thread that starts them.
 fn spawn(mut command: Command, filter: BpfProgram) -> Result<Child> {
     let thread = std::thread::spawn(move || -> Result<Child> {
         seccompiler::apply_filter(&filter)?;

@@ -97,8 +97,8 @@ impl Time {
     }
 }
 
-/// Returns the user-mode kernel: `SLUICEGATE_UML` (`SLUICEGATE_UML_VIRTUAL` for virtual time), or the one
-/// that `tests/lab/build-uml` finds or builds, which takes some minutes the first time.
+/// Returns the user-mode kernel: `SLUICEGATE_UML` (`SLUICEGATE_UML_VIRTUAL` for virtual time), or the kernel that
+/// `tests/lab/build-uml` finds or builds, which takes some minutes the first time.
 ///
 /// # Errors
 /// `build-uml` fails, with its own message.

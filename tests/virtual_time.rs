@@ -14,8 +14,8 @@ struct Seen {
     figures: BTreeMap<String, Vec<u8>>,
 }
 
-/// Runs a scenario, which must pass. Its name is part of the kernel's command line, and with that of the seed of
-/// random numbers: runs that are compared have one name.
+/// Runs a scenario, which must pass. Its name is part of the kernel's command line, which seeds random numbers: runs
+/// that are compared have one name.
 fn run(name: &str, script: &str, arguments: &[&str]) -> Result<Seen> {
     let machine = e2e::machine(Target::Sluiced, Transport::Tcp, script)?;
     let report = machine.run_as(name, script, arguments)?;

@@ -1,7 +1,7 @@
 //! `capsule`: hosts send arbitrary commands to a target's controllers, while connections end, time
 //! passes and the configuration changes.
 //!
-//! The input is a list of steps: a byte that says what happens, then what it needs.
+//! The input is a list of steps: a byte that selects the step, then its parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ const LISTENERS: u32 = 2;
 const CONNECTIONS: usize = 8;
 /// Controllers at one time.
 const CONTROLLERS: u16 = 4;
-/// Actions that one step may bring about, whatever the step.
+/// Actions that any one step may cause.
 const ACTIONS: usize = 256;
 
 /// Runs one input.
@@ -79,7 +79,7 @@ impl Bench {
         Self { service, regions, now, open, last: 0, deferred, out: Vec::new() }
     }
 
-    /// Returns one of the open connections; the one that `data` names, if it is there.
+    /// Returns the open connection that `data` selects; `None` if none is open.
     fn pick(&self, data: &mut &[u8]) -> Option<ConnectionId> {
         let index = usize::from(byte(data));
         self.open.get(index % self.open.len().max(1)).copied()

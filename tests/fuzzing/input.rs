@@ -13,7 +13,7 @@ impl Chunks {
 
     /// Takes the next chunk off `stream`: at least a byte, while there is one.
     pub fn take<'a>(&mut self, stream: &mut &'a [u8]) -> &'a [u8] {
-        // This generator is that of Numerical Recipes, whose high bits are the good ones.
+        // The generator of Numerical Recipes, whose high bits are the good ones.
         let longest = 1 + (self.0 & 0xff) * 16;
         let next = (self.0 >> 8).wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let length = 1 + (next >> 12) % longest;

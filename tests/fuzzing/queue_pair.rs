@@ -1,9 +1,8 @@
-//! `queue_pair`: a host sends arbitrary private data and command capsules over RDMA, while devices
-//! finish what they were given in any order that they may.
+//! `queue_pair`: a host sends arbitrary private data and command capsules over RDMA, while devices complete their work
+//! requests in any permitted order.
 //!
-//! The input is the length of the private data and the data, a byte of settings (bits 1:0 RDMA READs at
-//! once, 3:2 work requests at once, 5:4 the longest READ), then a list of steps: a byte that says what
-//! happens, then what it needs.
+//! The input is the length of the private data and the data, a byte of settings (bits 1:0 RDMA READs at once, 3:2 work
+//! requests at once, 5:4 the longest READ), then a list of steps: a byte that selects the step, then its parameters.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -210,7 +209,7 @@ impl Bench {
         }
     }
 
-    /// Takes what the queue pair is to do, and checks it.
+    /// Checks the queue pair's new work requests.
     fn hand_out(&mut self) {
         while let Some(batch) = self.queue.take_batch() {
             for post in &batch.posts {

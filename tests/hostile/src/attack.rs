@@ -1,4 +1,4 @@
-//! Hosts that take what they can get of a target, each in a few lines.
+//! Hosts that try to exhaust a target's resources, each in a few lines.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ pub struct Target {
     pub subsystem: String,
 }
 
-/// What a hostile host does.
+/// The behaviour of a hostile host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attack {
     /// Six hosts fill queues with reads of 1 MiB and take no answer.

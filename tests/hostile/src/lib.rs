@@ -1,6 +1,6 @@
-//! Hosts for tests on real sockets, on the pure host role: one that keeps the rules ([`Queue`]),
-//! one whose PDUs are written by hand ([`Raw`]), hosts that take what they can get of a target
-//! ([`Attack`]), and one beside them that verifies its data ([`innocent`]).
+//! Hosts for tests on real sockets, on the pure host role: a host that keeps the rules ([`Queue`]), a host whose PDUs
+//! are written by hand ([`Raw`]), hosts that try to exhaust a target's resources ([`Attack`]), and a host beside them
+//! that verifies its data ([`innocent`]).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

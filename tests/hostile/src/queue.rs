@@ -41,7 +41,7 @@ pub struct Queue {
     next_cid: u16,
     /// Answers that nobody has asked for yet.
     done: HashMap<u16, Answer>,
-    /// The time since 1970 at which what was received last reached the socket.
+    /// The time since 1970 at which the last received bytes reached the socket.
     came: Duration,
 }
 
@@ -214,13 +214,13 @@ impl Queue {
         self.wait(cid)
     }
 
-    /// Returns the time since 1970 at which what was received last reached the socket.
+    /// Returns the time since 1970 at which the last received bytes reached the socket.
     #[must_use]
     pub fn came(&self) -> Duration {
         self.came
     }
 
-    /// Says whether the target has sent anything that was not read yet.
+    /// Returns whether the target has sent unread bytes.
     ///
     /// # Errors
     /// The socket fails.

@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use crate::{Identity, commands};
 
-/// Time that a target may take for an answer, and to take what is sent.
+/// Time within which a target must answer, and accept sent bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A way to a target.
