@@ -44,7 +44,7 @@ enum Command {
         #[command(subcommand)]
         action: PmemCommand,
     },
-    /// Simulate scenarios, and predict what a load has on a target: runs the program sluice-sim.
+    /// Simulate scenarios, and predict the results of a load on a target: runs the program sluice-sim.
     Sim(sim::Args),
     /// Show the traffic of classes, sessions, devices, hosts, links, connections and workloads, live.
     Top(top::Args),

@@ -13,7 +13,7 @@ use crate::control::Options;
 /// The program of planners.
 const PROGRAM: &str = "sluice-sim";
 
-/// Arguments of `sluice sim`: those of the program.
+/// Arguments of `sluice sim`, which are the program's.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     arguments: Vec<OsString>,
 }
 
-/// Runs the program. Its exit status is that of this process. Returns why it cannot be run.
+/// Replaces this process by the program, with its exit status. Returns the error if the program cannot be run.
 pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Error {
     let program = find_beside(PROGRAM);
     let error = Command::new(&program).args(options.words()).args(&args.arguments).exec();

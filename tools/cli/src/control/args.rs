@@ -94,10 +94,10 @@ pub(crate) enum Command {
     Statistics,
     /// Read the configuration file again and change what differs
     Reload {
-        /// Only show what would change
+        /// Show the changes without making them
         #[arg(long)]
         check: bool,
-        /// Reload even where hosts lose what they are using
+        /// Reload even if hosts lose access to objects in use
         #[arg(long)]
         force: bool,
     },
@@ -122,12 +122,12 @@ pub(crate) enum ConfigAction {
     Show,
     /// List the objects that differ from the configuration file by live changes
     Diff,
-    /// Take live changes back: the target runs what the file says
+    /// Revert live changes: the target returns to the file's configuration
     Revert {
         /// The object, as `sluice config diff` names it: "namespace NQN 3"; where not given, all
         #[arg(num_args = 0..)]
         object: Vec<String>,
-        /// Revert even where hosts lose what they are using
+        /// Revert even if hosts lose access to objects in use
         #[arg(long)]
         force: bool,
     },
@@ -245,7 +245,7 @@ pub(crate) enum HostAction {
         #[arg(long)]
         force: bool,
     },
-    /// Change the addresses that a host may come from, and what it may do
+    /// Change the addresses that a host may come from, and its rights
     Set {
         /// The subsystem's NQN
         subsystem: String,
@@ -274,11 +274,11 @@ pub(crate) enum HostAction {
         #[arg(long)]
         force: bool,
     },
-    /// Let any host connect, or only those that are listed
+    /// Let any host connect, or only listed hosts
     Any {
         /// The subsystem's NQN
         subsystem: String,
-        /// "on" lets any host connect; "off" disconnects those that are not listed
+        /// "on" lets any host connect; "off" disconnects unlisted hosts
         allow: OnOff,
         /// Change the permission even where connected hosts lose it
         #[arg(long)]

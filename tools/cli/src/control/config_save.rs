@@ -94,7 +94,7 @@ fn read<M: Call>(answer: Value) -> Result<M::Answer, Failure> {
     })
 }
 
-/// Says that the file cannot be written, and as whom that was tried.
+/// Makes the error of a file that cannot be written, with the user of the attempt.
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let kind = match error.kind() {
         io::ErrorKind::PermissionDenied => PERMISSION,
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// Saves to a file; `changes` is what the daemon tells. Returns the methods that were called.
+    /// Saves to a file; `changes` is the daemon's number of live changes. Returns the methods that were called.
     fn save(file: &Path, changes: usize) -> (Result<Saved, Failure>, Vec<Method>) {
         let asked = RefCell::new(Vec::new());
         let saved = run(|request| {

@@ -4,7 +4,7 @@ use sluice_config::answer::{ConfigDiff, Difference, LiveChange, Reverted};
 
 use super::cells::count;
 
-/// Says how many live changes there are.
+/// Writes the number of live changes.
 pub(super) fn on_top(changes: usize) -> String {
     format!("{} on top of the file: sluice config diff\n", count(changes, "live change"))
 }

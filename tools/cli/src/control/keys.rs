@@ -1,5 +1,5 @@
-//! `sluice host key …`: the secrets by which hosts prove themselves and their TLS keys, in the
-//! target's folder. The daemon is asked whether it reads what is stored there.
+//! `sluice host key …`: the secrets by which hosts prove themselves and their TLS keys, in the target's folder. Asks
+//! the daemon whether it reads the stored keys.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -69,7 +69,7 @@ pub(crate) enum KeyAction {
     },
 }
 
-/// Where secrets are.
+/// The folder of secrets.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Place {
     /// The folder that `host_keys` of the target's configuration names
@@ -86,12 +86,10 @@ pub(crate) enum Transformation {
     Sha512,
 }
 
-/// Runs a subcommand; `ask` sends a request to the daemon. Returns what it has to say, which may be a
-/// secret.
+/// Runs a subcommand; `ask` sends a request to the daemon. Returns the output, which may be a secret.
 ///
 /// # Errors
-/// A file cannot be read or written, or is not what it should be; or the daemon would not use what is
-/// stored, and that is not forced.
+/// A file cannot be read or written, or is invalid; or the daemon would not use the stored key, and `force` is not set.
 pub(super) fn run(
     action: &KeyAction,
     ask: impl FnOnce(&Request) -> Result<Value, Failure>,
@@ -189,7 +187,7 @@ fn checked(
     Ok(doubts.iter().chain(&more).map(|warning| format!("Warning: {warning}\n")).collect())
 }
 
-/// Says why the daemon would not use a secret of the host in this folder, and what would be right.
+/// Lists the reasons for which the daemon would not use a secret of the host in this folder, with remedies.
 fn doubts(daemon: &HostKeys, folder: &Path, host: &str) -> Vec<String> {
     let mut doubts = Vec::new();
     match &daemon.folder {
@@ -253,7 +251,7 @@ fn read_tls_key(file: &Path) -> Result<ConfiguredPsk> {
     text.parse().with_context(|| format!("{name} has no TLS key"))
 }
 
-/// Finds the file of a host, with what it has.
+/// Finds the file of a host, with its content.
 fn find(folder: &Path, host: &str) -> Result<Option<(PathBuf, KeyFile)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -277,14 +275,14 @@ fn find(folder: &Path, host: &str) -> Result<Option<(PathBuf, KeyFile)>> {
     Ok(None)
 }
 
-/// Makes the name of a new file: the host's NQN, without what a file name should not have.
+/// Makes the name of a new file: the host's NQN, with `_` for characters unfit for file names.
 fn file_name(host: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
     let name: String = host.chars().map(plain).take(200).collect();
     format!("{name}.{EXTENSION}")
 }
 
-/// Stores what a host has. Returns the file.
+/// Stores a host's secrets and TLS key. Returns the file.
 fn set(
     folder: &Path,
     host: &str,
@@ -323,8 +321,8 @@ fn set(
     Ok(path)
 }
 
-/// Writes a file that its owner alone may read, as a whole or not at all. It belongs to the owner of
-/// its folder: the daemon, whoever writes it.
+/// Writes a file that its owner alone may read, as a whole or not at all. It belongs to the owner of its folder, the
+/// daemon, even if another user writes it.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let new = path.with_extension("new");
     let _ = fs::remove_file(&new);
@@ -401,7 +399,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Says what a daemon says that reads a folder.
+    /// Makes the answer of a daemon that reads this folder.
     fn daemon(folder: Option<&Path>, allowed: bool) -> HostKeys {
         HostKeys {
             folder: folder.map(|folder| folder.display().to_string()),

@@ -111,7 +111,7 @@ fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> 
     Ok(code)
 }
 
-/// Says whether standard output is a terminal that can do more than print lines.
+/// Returns whether standard output is a terminal.
 pub(crate) fn on_terminal() -> bool {
     std::io::stdout().is_terminal()
 }

@@ -34,7 +34,7 @@ impl Names {
         }
     }
 
-    /// Replaces the daemon's names of parameters in a message by those of the command line.
+    /// Replaces the daemon's names of parameters in a message by the command line's names.
     pub(super) fn reword(&self, message: &str) -> String {
         let mut text = String::new();
         for (index, part) in message.split('`').enumerate() {

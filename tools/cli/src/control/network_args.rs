@@ -47,7 +47,7 @@ pub(crate) struct Goal {
     /// Round trips no longer than this, such as "2 ms"
     #[arg(long, value_name = "TIME")]
     latency: Option<String>,
-    /// No goal: the class takes what it asks for
+    /// No goal: the class is not limited
     #[arg(long)]
     free: bool,
 }

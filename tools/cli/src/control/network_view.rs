@@ -122,7 +122,7 @@ fn classes(links: &[LinkRow], room: Room) -> String {
     table.text("No traffic has been measured.", room)
 }
 
-/// Writes what a class wants: more than it has, or no more.
+/// Writes the demand of a class: more than it has, or no more.
 fn demand(class: &LinkClassState) -> &'static str {
     match (class.flows, class.backlogged) {
         (0, _) => "-",

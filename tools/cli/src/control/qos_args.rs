@@ -14,7 +14,7 @@ use super::words::ClassOrNone;
 pub(crate) enum QosAction {
     /// Show the settings, classes, sessions, devices and policies
     Show,
-    /// Change settings; those that are not given stay
+    /// Change settings; others stay
     Set(Options<Qos>),
     /// Set the class of a listener's connections
     Listener {
@@ -82,14 +82,14 @@ pub(crate) enum SessionAction {
         #[command(flatten)]
         limits: Options<Session>,
     },
-    /// Change a session's settings; those that are not given stay
+    /// Change a session's settings; others stay
     Set {
         /// Name of the session; the NQN of a subsystem; NQN/NSID of a namespace
         name: String,
         #[command(flatten)]
         limits: Options<Session>,
     },
-    /// Remove a session; that of a subsystem or a namespace has its defaults again
+    /// Remove a session; the session of a subsystem or a namespace returns to its defaults
     Remove {
         /// Name of the session
         name: String,

@@ -152,7 +152,7 @@ fn tree(list: &[Session]) -> Vec<(usize, &Session)> {
     all
 }
 
-/// Says whether a session has another weight than sessions without a setting.
+/// Returns whether a session has another weight than sessions without a setting.
 fn has_weight(row: &Session) -> bool {
     !matches!(row.weight, 0 | 100)
 }
@@ -210,7 +210,7 @@ fn limits(of: &Limits) -> Option<String> {
     (!written.is_empty()).then(|| written.join(", "))
 }
 
-/// Writes why reservations were missed, and what they achieve at least.
+/// Writes the causes of missed reservations, and the guaranteed minimum of each session.
 fn misses(list: &[Session]) -> String {
     let mut text = String::new();
     for (row, reserve) in list.iter().filter_map(|row| Some((row, row.reserve.as_ref()?))) {

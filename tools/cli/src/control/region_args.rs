@@ -15,7 +15,7 @@ pub(crate) enum RegionAction {
     List,
     /// Add a region
     Add(Box<RegionAdd>),
-    /// Change a region's settings; those that are not given stay
+    /// Change a region's settings; others stay
     Set(Box<RegionSet>),
     /// Remove a region; the data on its file or device stays
     Remove {

@@ -62,7 +62,7 @@ fn general(pmem: &Pmem) -> String {
     text + &rest(settings, &SHOWN)
 }
 
-/// Writes the value of a key, or that of another one where it is not set.
+/// Writes the value of a key, or another key's value if it is not set.
 fn setting_or(settings: &Settings, key: &str, other: &str) -> String {
     let value = setting(settings, key);
     if value.is_empty() { setting(settings, other) } else { value }

@@ -21,7 +21,7 @@ impl Command {
         }
     }
 
-    /// Says whether the subcommand writes the configuration file.
+    /// Returns whether the subcommand writes the configuration file.
     pub(super) fn saves(&self) -> bool {
         matches!(self, Self::Config { action: Some(ConfigAction::Save) })
     }

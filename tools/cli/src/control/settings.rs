@@ -17,12 +17,12 @@ pub(crate) trait Table {
     const NEEDED: Needed;
 }
 
-/// The options of a table that must be given, beside those of keys that the configuration needs.
+/// The options of a table that must be given, beside the keys that the configuration needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Needed {
     /// No option.
     None,
-    /// At least one option, other than those of these keys.
+    /// At least one option, not counting the options of these keys.
     SomeBut(&'static [&'static str]),
     /// Exactly one of the options of these keys.
     OneOf(&'static [&'static str]),
@@ -96,7 +96,7 @@ pub(crate) struct Options<T> {
 }
 
 impl<T: Table> Options<T> {
-    /// Returns the settings with those that name the object.
+    /// Returns the settings with the object's name.
     pub(super) fn of(&self, name: &str, value: &str) -> Settings {
         self.settings.clone().with(name, Some(value))
     }

@@ -9,8 +9,8 @@ pub(crate) enum Room {
     Unlimited,
     /// The width of a terminal, in characters.
     Terminal(usize),
-    /// A pipe or a file: [`PIPE`] characters, where names are not too long for that. Names stay as
-    /// they are, for those who search or copy them.
+    /// A pipe or a file: [`PIPE`] characters, unless names are too long for that. Names are not shortened, so that
+    /// users can search or copy them.
     Pipe,
 }
 
@@ -71,8 +71,7 @@ pub(crate) enum Align {
 }
 
 impl Align {
-    /// Returns the least length to which cells are shortened, with that of `names`; `None`: they are
-    /// not shortened.
+    /// Returns the least length to which cells are shortened, where names have `names`; `None`: they are not shortened.
     pub(crate) fn shortest(self, names: Option<usize>) -> Option<usize> {
         match self {
             Self::Left => names,
@@ -127,9 +126,8 @@ impl Table {
         marked.plain(empty, room) + LEGEND
     }
 
-    /// Returns the table as text, or `empty` where it has no rows. Where there is not room for all,
-    /// names are shortened in the middle, then columns are left out, which a last line lists: first
-    /// those whose cells say nothing.
+    /// Returns the table as text, or `empty` if it has no rows. If the table is too wide, names are shortened in the
+    /// middle, then columns are left out, which a last line lists: first the columns with default values only.
     fn plain(&self, empty: &str, room: Room) -> String {
         if self.rows.is_empty() {
             return format!("{empty}\n");
@@ -185,7 +183,7 @@ impl Table {
         (widths, left_out)
     }
 
-    /// Says whether all cells of a column have the same value, which stands for nothing.
+    /// Returns whether all cells of a column have the same default value.
     fn says_nothing(&self, name: &str) -> bool {
         let column = self.heading.iter().position(|(title, _)| *title == name);
         column.is_some_and(|column| {

@@ -165,7 +165,7 @@ fn headings(text: &str) -> Vec<Vec<&str>> {
     found
 }
 
-/// Says whether a text has a table with a column of this name.
+/// Returns whether a text has a table with a column of this name.
 fn has_column(text: &str, name: &str) -> bool {
     headings(text).iter().flatten().any(|title| *title == name)
 }

@@ -138,7 +138,7 @@ fn of<M: Call>(result: &Value) -> Result<M::Answer, Failure> {
     })
 }
 
-/// Says whether the answer to `status` lists problems.
+/// Returns whether the answer to `status` lists problems.
 pub(super) fn has_problems(status: &Value) -> bool {
     of::<call::Status>(status).is_ok_and(|status| has_wrong(&status))
 }
@@ -435,7 +435,7 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
     text
 }
 
-/// Shows of which hosts the daemon has secrets and TLS keys, and what a reload would change.
+/// Lists the hosts whose secrets and TLS keys the daemon has, and the changes that a reload would make.
 fn host_keys(keys: &HostKeys, room: Room) -> String {
     let columns = [
         ("HOST", Left),
@@ -472,7 +472,7 @@ fn host_keys(keys: &HostKeys, room: Room) -> String {
     text
 }
 
-/// Says what a host may do, in words.
+/// Describes the rights of a host in words.
 fn may(rights: &HostRights) -> String {
     let HostRights { namespaces, read_only, max_class } = rights;
     let what = if *read_only { "read" } else { "read and write" };

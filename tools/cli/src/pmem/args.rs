@@ -45,7 +45,7 @@ pub(crate) struct GrantArgs {
     /// I/Os per second to reserve: 50000, 50k. [default: none]
     #[arg(long, value_name = "RATE", value_parser = units::reservation, conflicts_with = "grant")]
     reserve: Option<u32>,
-    /// Rights to ask for. [default: what the command needs]
+    /// Rights to request. [default: the rights that the command needs]
     #[arg(long, value_enum, conflicts_with = "grant")]
     rights: Option<Rights>,
     /// Use a grant that this machine's NVMe host has asked for, and that stays good as long as that host
@@ -73,7 +73,7 @@ impl From<Rights> for RegionRights {
 }
 
 impl GrantArgs {
-    /// Returns what the target is asked for, by a command that needs these rights.
+    /// Returns the request to the target, for a command that needs these rights.
     pub(crate) fn wanted(&self, needed: RegionRights) -> GetRegion {
         GetRegion {
             name: self.region,
@@ -82,7 +82,7 @@ impl GrantArgs {
         }
     }
 
-    /// Returns the target, and whom it sees.
+    /// Returns the target, and the host's name to it.
     pub(crate) fn access(&self) -> Access {
         Access {
             transport: self.transport,
@@ -103,7 +103,7 @@ pub(crate) struct TransferArgs {
     /// First byte, counted from the region's first: 4k, 1MiB.
     #[arg(long, value_name = "BYTES", value_parser = units::bytes, default_value = "0")]
     offset: u64,
-    /// Number of bytes: 512B, 4k, 1MiB. [default: to the region's end, or that of the input]
+    /// Number of bytes: 512B, 4k, 1MiB. [default: to the region's end, or the length of the input]
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     length: Option<u64>,
     /// Bytes of an I/O, each of which takes a token: 4k, 64k.
@@ -131,7 +131,7 @@ fn piece(text: &str) -> Result<usize, String> {
 }
 
 impl TransferArgs {
-    /// Returns what is to be moved, and how.
+    /// Returns the range and the pacing of the transfer.
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             offset: self.offset,

@@ -23,7 +23,7 @@ pub(crate) fn open(name: RegionName, grant: &RegionGrant, pace: Pace) -> anyhow:
     };
     let request = Request { region: RegionId(name.id()), secret: Secret(grant.secret), rights };
     let client = Client::open(grant.address, request, pace, PATIENCE);
-    // The texts of these errors have those of their sources in them.
+    // The texts of these errors include the texts of their sources.
     client.map_err(anyhow::Error::msg).with_context(|| {
         format!("no connection for region {name} to its data node at {}", grant.address)
     })

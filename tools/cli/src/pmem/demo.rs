@@ -1,8 +1,8 @@
 //! `sluice pmem demo`: a data node with reservations, its monitor and its clients' engines, within this
 //! process: no device and no privileges are needed.
 //!
-//! Time is simulated ([`pmem::simulation`]), so that the result does not depend on how busy the machine is.
-//! Engines, monitor and admission are those that real data nodes and clients run.
+//! Time is simulated ([`pmem::simulation`]), so that the result does not depend on how busy the machine is. Engines,
+//! monitor and admission are the code of real data nodes and clients.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use sluice_config::program::{print, print_line};
 const PERIODS: usize = 6;
 /// T: length of a period.
 const PERIOD: Duration = Duration::from_secs(1);
-/// C_G: what the data node can do, in I/Os per second.
+/// C_G: the data node's capacity, in I/Os per second.
 const CAPACITY: u64 = 100_000;
 /// C_L: what one client can do, in I/Os per second.
 const LOCAL: u64 = 45_000;
@@ -107,20 +107,20 @@ fn setup(tenants: &[Tenant], kind: Kind, seed: u64) -> Setup {
     }
 }
 
-/// What one client had in one period, in I/Os.
+/// The I/Os of one client in one period.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Row {
     client: &'static str,
     reserved: u64,
     wanted: u64,
     had: u64,
-    /// What the client would have had of a system without tokens.
+    /// The client's I/Os on a system without tokens.
     without_tokens: u64,
 }
 
 impl Row {
-    /// Tells whether the client had what it had reserved, as far as it wanted it; `None` where it had
-    /// reserved or wanted nothing.
+    /// Returns whether the client completed its reservation, as far as it wanted it; `None` if it reserved or wanted
+    /// nothing.
     fn is_met(&self, had: u64) -> Option<bool> {
         let due = self.reserved.min(self.wanted);
         // I/Os that were under way at the end count in the next period.
@@ -222,7 +222,7 @@ impl Report {
         text
     }
 
-    /// Says whether all reservations were met, for the exit status.
+    /// Fails if a reservation was not met, for the exit status.
     fn conclude(&self) -> anyhow::Result<()> {
         let Self { reservations, met, .. } = self;
         ensure!(met == reservations, "only {met} of {reservations} reservations were met");
@@ -238,7 +238,7 @@ fn report(seed: u64) -> Report {
     Report::of(&tenants, &with, &without)
 }
 
-/// Runs the demo, and prints what each client had.
+/// Runs the demo, and prints the I/Os of each client.
 ///
 /// # Errors
 ///
@@ -271,7 +271,7 @@ mod tests {
                 let reports = if (2..4).contains(&period) { "yes" } else { "idle" };
                 assert_eq!(rows[2].verdict(), reports, "{text}");
             }
-            // What an idle client has reserved is not wasted.
+            // Others use the reservation of an idle client.
             for rows in &report.periods {
                 let had: u64 = rows.iter().map(|row| row.had).sum();
                 assert!(had > CAPACITY * 95 / 100, "{text}");

@@ -67,7 +67,7 @@ impl Granted {
     ///
     /// # Errors
     ///
-    /// Those of the work. Where the association has ended first, its error is told too.
+    /// The error of the work. If the association has ended first, its error is included.
     pub(crate) fn hold<T: Send>(
         self,
         work: impl FnOnce(&RegionGrant) -> anyhow::Result<T> + Send,
@@ -131,7 +131,7 @@ fn refusal(error: RegionError, wanted: &GetRegion, host: &str) -> Failure {
     Failure::new("refused", format!("region {name}: {error}{more}"))
 }
 
-/// Says what the data of a region survives.
+/// Names the event that the data of a region survives.
 pub(crate) fn survives(survives: Survives) -> &'static str {
     match survives {
         Survives::Nothing => "nothing",

@@ -2,9 +2,8 @@
 //!
 //! - [`demo`]: what reservations are worth, without any device.
 //! - [`args`]: the command line. [`grant`]: how a region is got, and for how long.
-//! - [`plan`]: the part of a region that is moved; `region_io`: how; [`transfer`]: the same by RDMA;
-//!   [`written`]: what a write has done; `connect`: the connection to a region's data node, for
-//!   `sluice bench` too.
+//! - [`plan`]: the part of a region that is moved; `region_io`: how; [`transfer`]: the same by RDMA; [`written`]: the
+//!   result of a write; `connect`: the connection to a region's data node, for `sluice bench` too.
 
 mod args;
 pub(crate) mod connect;
@@ -27,7 +26,7 @@ use args::{CommandArgs, GrantArgs, TransferArgs};
 use grant::Granted;
 use written::FlushedBy;
 
-/// What can be done with regions.
+/// Commands on regions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Show what reservations are worth: a data node and its clients within this process, on simulated
@@ -37,13 +36,12 @@ pub(crate) enum Action {
     Read(Box<TransferArgs>),
     /// Write standard input to a region, by one-sided RDMA, and flush it.
     ///
-    /// The flush reads the last bytes back, on the same connection behind all writes: a device has a write
-    /// acknowledged before its bytes are in memory, and answers this read only when all bytes before it have
-    /// left it. Then the data node's RDMA device places them where they survive, by RDMA FLUSH, where devices
-    /// and libraries have that and it promises as much; else the data node writes its caches back, or waits
-    /// for the file. So with exit status 0 all bytes are where every reader of the region sees them, and
-    /// survive what the line that is printed says: nothing; the end of the daemon; or a power cut. It says,
-    /// too, what flushed them. With any other status a part may have been written.
+    /// The flush reads the last bytes back, on the same connection behind all writes: a device acknowledges a write
+    /// before its bytes are in memory, and answers this read only when all bytes before it have left it. Then the data
+    /// node's RDMA device places them where they survive, by RDMA FLUSH, if devices and libraries have that and it
+    /// promises as much; else the data node writes its caches back, or waits for the file. So with exit status 0 every
+    /// reader of the region sees all bytes. The printed line names the event that they survive (nothing, the end of the
+    /// daemon, or a power cut) and the flush method. With any other status a part may have been written.
     Write(Box<TransferArgs>),
     /// Print the command by which the NVMe host of this machine asks for a region, for --grant.
     Command(CommandArgs),
@@ -74,7 +72,7 @@ fn read(args: &TransferArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes standard input, and says how much, and what it survives.
+/// Writes standard input to a region, and prints the number of bytes and the event that they survive.
 fn write(args: &TransferArgs, as_json: bool) -> anyhow::Result<()> {
     fabric_verbs::check()?;
     let (name, plan) = (args.from.region, args.plan());

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use anyhow::{Context as _, ensure};
 
-/// What is to be moved, and how.
+/// The range and the pacing of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// First byte of the region.

@@ -1,4 +1,4 @@
-//! Reading and writing a part of a region, whatever carries the bytes.
+//! Reading and writing a part of a region, over any transport.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -34,10 +34,10 @@ pub(crate) trait RegionIo {
     /// Returns the bytes of a buffer.
     fn bytes(buffer: &mut Self::Buffer) -> &mut [u8];
 
-    /// Says that so many I/Os are wanted.
+    /// Announces the demand for so many I/Os.
     fn want(&mut self, count: u64);
 
-    /// Posts an I/O of all bytes of a buffer. Where none may go now, returns the buffer.
+    /// Posts an I/O of all bytes of a buffer. Returns the buffer if no I/O may be posted now.
     fn post(
         &mut self,
         kind: Kind,
@@ -45,8 +45,7 @@ pub(crate) trait RegionIo {
         buffer: Self::Buffer,
     ) -> anyhow::Result<Option<Self::Buffer>>;
 
-    /// Makes bytes survive that were written before, as far as the region's kind lets them, and waits for it.
-    /// Returns what has done it.
+    /// Makes earlier writes survive, as far as the region's kind permits, and waits for it. Returns the flush method.
     fn sync(&mut self, offset: u64, length: u64) -> anyhow::Result<FlushedBy>;
 
     /// Waits until something has happened, or for some time.
@@ -135,9 +134,9 @@ pub(crate) fn write<R: RegionIo>(
     Ok(Written { bytes: written, flushed_by })
 }
 
-/// Reads the last bytes back of a part that was written: the READ comes behind all WRITEs on the same queue
-/// pair, and a device answers it only when what they have written has left the device. Then makes the part
-/// survive. Returns what has done that; `None` where there are no bytes.
+/// Reads the last bytes of a written part back: the READ follows all WRITEs on the same queue pair, and a device
+/// answers it only when their bytes have left the device. Then makes the part survive. Returns the flush method; `None`
+/// if there are no bytes.
 fn flush<R: RegionIo>(
     region: &mut R,
     part: Range<u64>,
@@ -166,7 +165,7 @@ fn flush<R: RegionIo>(
     Ok(by)
 }
 
-/// Makes one buffer, for what is shorter than others.
+/// Makes one buffer, for an I/O shorter than the others.
 fn of_length<R: RegionIo>(region: &R, length: usize) -> anyhow::Result<R::Buffer> {
     region.buffers(1, length)?.pop().context("there is no buffer")
 }
@@ -239,7 +238,7 @@ mod tests {
         ended: usize,
         wanted: u64,
         kinds: Vec<Kind>,
-        /// What another client writes to the region's last byte before each READ.
+        /// The byte that another client writes to the region's last byte before each READ.
         meddler: Option<u8>,
         /// The bytes that were made to survive.
         synced: Vec<Range<u64>>,

@@ -1,8 +1,8 @@
-//! What a write has done, in words.
+//! The result of a write, in words.
 
 use fabric::rdma::placement::Placement;
 
-/// What made the bytes of a write survive.
+/// The flush method of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushedBy {
     /// RDMA FLUSHes to this place, by the RDMA device of the data node.
@@ -25,6 +25,6 @@ impl FlushedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) bytes: u64,
-    /// What made them survive, as far as the region's kind lets them; `None` where there were none.
+    /// The flush method, as far as the region's kind permits; `None` if there were no bytes.
     pub(crate) flushed_by: Option<FlushedBy>,
 }

@@ -17,7 +17,7 @@ pub(super) fn fraction(value: &Value, key: &str) -> f64 {
 pub(super) fn text(value: &Value, key: &str) -> String {
     match value.get(key) {
         None | Some(Value::Null) => String::new(),
-        // Nothing that a terminal would take for a command, whatever a host calls itself.
+        // Removes control characters, so that no name contains a terminal command.
         Some(Value::String(text)) => text.chars().filter(|c| !c.is_control()).collect(),
         Some(other) => other.to_string(),
     }

@@ -200,11 +200,10 @@ fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) 
     Line::from(cells.flatten().collect::<Vec<_>>())
 }
 
-/// Chooses the columns that are shown, and their widths. Where there is not room for all, names are
-/// cut so that some history fits, then the history is left out, then names are cut more, then
-/// columns are left out: `aside` of them behind the first, which always stays, and the rest at the
-/// end. `aside` is lowered where the last column is shown already. The history takes the room that
-/// is left.
+/// Chooses the columns that are shown, and their widths. If the table is too wide, names are cut so that some history
+/// fits, then the history is left out, then names are cut more, then columns are left out: `aside` of them behind the
+/// first, which always stays, and the rest at the end. `aside` is lowered if the last column is shown already. The
+/// history uses the remaining room.
 fn fit(table: &Table, widths: &[usize], room: usize, aside: &mut usize) -> Vec<(usize, usize)> {
     let history = widths.len().saturating_sub(1);
     let all: Vec<_> = widths.iter().copied().take(history).enumerate().collect();

@@ -28,7 +28,7 @@ impl Histogram {
         }
     }
 
-    /// Computes what has come since `before`.
+    /// Computes the counts that were added since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         let new = |(end, count): (&u64, &u64)| {
             let old = before.counts.get(end).copied().unwrap_or(0);

@@ -11,7 +11,7 @@ pub(super) struct Io {
     pub(super) operations: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
-    /// The number of commands that were told to retry later.
+    /// The number of commands that were rejected, to be retried later.
     pub(super) refused: u64,
     /// The times from a command's arrival to its answer.
     pub(super) latency: Times,
@@ -48,7 +48,7 @@ impl Io {
     }
 }
 
-/// Adds up the latencies of several kinds of operations; p99 is that of the kind with the highest.
+/// Adds up the latencies of several kinds of operations; p99 is the highest p99 of a kind.
 fn latency<'a>(kinds: impl Iterator<Item = &'a Value>) -> Times {
     let (mut count, mut total) = (0u64, 0u128);
     let start = Times { sum: Some(0), counts: Some(Histogram::default()), ..Times::default() };

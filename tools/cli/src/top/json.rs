@@ -28,7 +28,7 @@ pub(super) fn object(model: &Model, filter: &str) -> Value {
     })
 }
 
-/// Says whether one of a row's names contains the filter, in upper or lower case.
+/// Returns whether one of a row's names contains the filter, in upper or lower case.
 fn matches(filter: &str, names: &[&str]) -> bool {
     let filter = filter.to_lowercase();
     names.iter().any(|name| name.to_lowercase().contains(&filter))
@@ -36,7 +36,7 @@ fn matches(filter: &str, names: &[&str]) -> bool {
 
 /// Adds the rates and times of commands to `row`.
 fn with(row: Value, rates: &Rates) -> Value {
-    // Where there were no commands there is no time.
+    // Without commands there is no time.
     let known = |ns: f64| Some(ns).filter(|ns| *ns > 0.0);
     let time = |time: Time| json!({ "mean": known(time.mean), "p99": known(time.p99) });
     join(

@@ -141,7 +141,7 @@ impl Model {
     }
 }
 
-/// Says whether another process answers than before.
+/// Returns whether another process answers than before.
 fn is_another(before: &Daemon, now: &Daemon) -> bool {
     before.pid != now.pid || before.uptime_seconds > now.uptime_seconds
 }

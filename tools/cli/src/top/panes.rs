@@ -1,4 +1,4 @@
-//! The table of each pane, made of what the model knows.
+//! The table of each pane, from the model.
 
 use super::model::{Model, Pane, Rates, host_key};
 use super::network::Standing;

@@ -104,7 +104,7 @@ pub(super) struct HostSample {
     pub(super) io: Io,
 }
 
-/// What a host did in a class at a namespace.
+/// Counters of a host's commands in a class at a namespace.
 #[derive(Clone, Debug)]
 pub(super) struct WorkloadSample {
     pub(super) host: String,
@@ -216,7 +216,7 @@ fn session(row: &Value) -> SessionSample {
     }
 }
 
-/// Reads the namespaces, with what the stages say of their devices.
+/// Reads the namespaces, with the QoS stage's state of their devices.
 fn devices(statistics: &Value, qos: &Value) -> Vec<DeviceSample> {
     let place = |row: &Value| (text(row, "subsystem"), number(row, "nsid"));
     let stages: std::collections::BTreeMap<_, _> =

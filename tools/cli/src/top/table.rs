@@ -80,7 +80,7 @@ impl Cell {
         Self::Number(ns, if ns >= 5.0 { show_latency(ns) } else { "-".to_owned() })
     }
 
-    /// Shows what is used, and the limit if that is less than `unlimited`.
+    /// Shows the used amount, and the limit if it is less than `unlimited`.
     pub(super) fn used(
         (used, all): (u64, u64),
         unlimited: u64,
@@ -107,15 +107,15 @@ impl Cell {
 }
 
 impl Column {
-    /// Says whether the column holds numbers.
+    /// Returns whether the column holds numbers.
     pub(super) fn is_numbers(&self) -> bool {
         self.align == Align::Right
     }
 }
 
 impl Table {
-    /// Makes a table. Titles of columns with names begin with `<`, those of columns with values
-    /// ([`Align::Value`]) with `=`.
+    /// Makes a table. Titles of columns with names begin with `<`, titles of columns with values ([`Align::Value`])
+    /// with `=`.
     pub(super) fn new(titles: &[&'static str], rows: Vec<Row>) -> Self {
         let column = |title: &&'static str| {
             let (name, value) = (title.strip_prefix('<'), title.strip_prefix('='));
@@ -128,7 +128,7 @@ impl Table {
         Self { columns: titles.iter().map(column).collect(), rows }
     }
 
-    /// Keeps the rows of which a text contains `filter`, whatever its case.
+    /// Keeps the rows with a text that contains `filter`, in upper or lower case.
     pub(super) fn filter(&mut self, filter: &str) {
         if filter.is_empty() {
             return;

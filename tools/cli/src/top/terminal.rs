@@ -34,7 +34,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_secs(1);
 /// The sequence that leaves the second screen and shows the cursor.
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
-/// The error where there is no terminal, or it lacks what a screen needs.
+/// The error if there is no terminal, or the terminal lacks a needed feature.
 const NO_TERMINAL: &str = "the terminal cannot be used: try --once";
 /// The error where the terminal cannot be read or written any more.
 const GONE: &str = "the terminal has gone";
@@ -56,14 +56,14 @@ pub(super) fn run(
         theme: Theme { colours },
         signal: watch_signals()?,
     };
-    // The terminal is restored whatever happens, a panic included.
+    // The terminal is restored in any case, a panic included.
     let mut terminal = ratatui::try_init().context(NO_TERMINAL)?;
     let outcome = screen.run(&mut terminal);
     let _ = terminal.show_cursor();
     // Dropping the screen would write to standard error where the terminal has gone, and panic if
     // that has gone too.
     std::mem::forget(terminal);
-    // Where the terminal has gone, a message would have no reader.
+    // If the terminal has gone, a message would have no reader.
     let restored = ratatui::try_restore();
     outcome.and_then(|()| restored.context(GONE))
 }
@@ -171,7 +171,7 @@ impl Screen {
     fn wait(&self) -> anyhow::Result<()> {
         let mut keyboard = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];
         match poll(&mut keyboard, PollTimeout::from(PATIENCE_MS)) {
-            // This also happens at a signal, such as one that tells a new size.
+            // This also happens at a signal, such as one of a new size.
             Err(Errno::EINTR) => return Ok(()),
             outcome => outcome.context(GONE)?,
         };

@@ -119,12 +119,12 @@ fn screen(state: &mut State, (width, height): (u16, u16), colours: bool) -> Term
     terminal
 }
 
-/// Returns what a terminal of this size shows.
+/// Returns the content of a terminal of this size.
 fn shown(state: &mut State, size: (u16, u16)) -> String {
     screen(state, size, true).backend().to_string()
 }
 
-/// Checks that a terminal of this size shows these parts, and nothing that controls it.
+/// Checks that a terminal of this size shows these parts, and no control sequences.
 fn shows(state: &mut State, size: (u16, u16), parts: &[&str]) {
     let seen = shown(state, size);
     for part in parts {
@@ -231,7 +231,7 @@ fn arrows_bring_every_column_to_a_narrow_terminal() {
     });
     let seen = shown(&mut state, (80, 24));
     assert_eq!(titles(&seen)[..2], ["SESSION", "IN"]);
-    // Where all columns have room, none is passed over.
+    // If all columns have room, none is left out.
     state.key(KeyEvent::from(KeyCode::Right));
     let seen = shown(&mut state, (300, 24));
     assert!(!seen.contains(" columns ") && seen.contains("IN "), "{seen}");

@@ -1,4 +1,4 @@
-//! Tests of the whole program: what it prints, its exit statuses and terminals.
+//! Tests of the whole program: its output, its exit statuses and terminals.
 
 mod command_line;
 mod daemon;

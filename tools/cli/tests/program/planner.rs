@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a command of the shell. Other processes write what is executed: a thread that forks while this process writes
-/// a program would keep it from being executed.
+/// Runs a command of the shell. Another process must write executable files: a thread that forks while this process
+/// writes a program would keep the program from being executed.
 fn shell(command: &str, argument: &Path) {
     let mut shell = Command::new("sh");
     assert!(shell.args(["-c", command, "sh"]).arg(argument).status().unwrap().success());

@@ -66,7 +66,7 @@ impl Screen {
         Self { master: Some(master), slave: terminal, before, child, seen: Vec::new() }
     }
 
-    /// Reads what comes within a tenth of a second.
+    /// Reads the output of a tenth of a second.
     fn read(&mut self) {
         let master = self.master.as_ref().unwrap();
         let mut waited = [PollFd::new(master.as_fd(), PollFlags::POLLIN)];
@@ -78,7 +78,7 @@ impl Screen {
         }
     }
 
-    /// Waits until what was written contains `text`.
+    /// Waits until the output contains `text`.
     fn until(&mut self, text: &str) {
         let begun = Instant::now();
         while !String::from_utf8_lossy(&self.seen).contains(text) {
