@@ -1,5 +1,4 @@
-//! What the scenarios of streams on one hard disk have in common: places on it, what bounds a run, and what it
-//! shows.
+//! Common parts of the scenarios of streams on one hard disk: places on it, the bounds of a run, and its results.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -113,8 +112,8 @@ pub(super) fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> anyhow
     scenario::names("stream", names)
 }
 
-/// Checks that a disk cannot serve too many requests of closed streams in a run. `sectors` are those of a
-/// request of each such stream, and `less` tells what makes the run shorter.
+/// Checks that a disk cannot serve too many requests of closed streams in a run. `sectors` are the sizes of a request
+/// of each such stream, and `less` is the remedy: how to make the run shorter.
 ///
 /// # Errors
 ///
@@ -136,7 +135,7 @@ pub(super) fn bounded(
     Ok(())
 }
 
-/// What a run shows: a table with a row of each stream, and a chart with a line of each.
+/// The results of a run: a table with a row of each stream, and a chart with a line of each.
 #[derive(Debug)]
 pub(super) struct Shown<'a> {
     /// The scenario's title, and a line about the run.

@@ -1,7 +1,7 @@
 //! Fig. 3 of Fahrrad (docs/research/sources.md, F3): reservations on a disk, and the same streams without.
 //!
-//! - [`setup`]: a scenario of streams on a disk, as TOML; [`simulation`]: its run, under the
-//!   [`stages`] or the [`deadline`] scheduler; [`show`]: what it shows. [`workload`]: the streams.
+//! - [`setup`]: a scenario of streams on a disk, as TOML; [`simulation`]: its run, under the [`stages`] or the
+//!   [`deadline`] scheduler; [`show`]: its results. [`workload`]: the streams.
 
 mod deadline;
 mod setup;
@@ -27,7 +27,7 @@ const SCENARIO: &str = include_str!("../../scenarios/fahrrad-3.toml");
 
 /// The part of the figure's windows that is run at reduced length, and for each background.
 const QUICK: u64 = 5;
-/// The seeds of the runs with reservations, from the one that is asked for on; and at reduced length.
+/// The number of seeds of the runs with reservations, from the requested one on; and at reduced length.
 const SEEDS: u64 = 24;
 const SEEDS_QUICK: u64 = 4;
 
@@ -101,7 +101,7 @@ pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
     Ok(Made::of(&title, claims, [("fahrrad-3", plot)]))
 }
 
-/// Writes what each stream had.
+/// Writes the results of each stream.
 fn table(setup: &Setup, [linux, fahrrad]: &[Vec<Got>; 2]) -> String {
     let window = Duration::from_nanos(setup.window).as_secs();
     let mut text = format!(

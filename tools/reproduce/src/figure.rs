@@ -1,4 +1,4 @@
-//! Figures, and what they show in text and in plots.
+//! Figures, and their results in text and in plots.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ const QUICK_SCALE: u64 = 8;
 /// The length of runs that a user asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Length {
-    /// The seed of all that is random.
+    /// The seed of all random numbers.
     pub(super) seed: u64,
     /// The number by which capacities are divided, where it is given.
     pub(super) scale: Option<u64>,
@@ -58,10 +58,10 @@ pub(super) struct Length {
     pub(super) quick: bool,
 }
 
-/// What a figure is made with.
+/// The parameters of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// The seed of all that is random.
+    /// The seed of all random numbers.
     pub(super) seed: u64,
     /// The number by which capacities are divided.
     pub(super) scale: u64,

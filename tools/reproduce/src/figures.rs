@@ -1,4 +1,4 @@
-//! The figures that can be reproduced, those that cannot yet, and the names that they had.
+//! The figures: reproducible ones, planned ones, and former names.
 
 use anyhow::{Context as _, bail};
 
@@ -44,7 +44,7 @@ const RENAMED: [(&str, &str); 7] = [
 pub(super) struct Absent {
     /// The name that it will have.
     pub(super) name: &'static str,
-    /// What it shows.
+    /// Its content.
     pub(super) about: &'static str,
     pub(super) wants: &'static str,
 }
@@ -60,7 +60,7 @@ pub(super) const ABSENT: &[Absent] = &[Absent {
 ///
 /// # Errors
 ///
-/// There is none of that name; the error says which there are, or what it is called now.
+/// There is none of that name; the error lists the existing ones, or the new name.
 pub(super) fn find(name: &str) -> anyhow::Result<&'static Figure> {
     if let Some((_, now)) = RENAMED.iter().find(|(before, _)| *before == name) {
         bail!("the figure `{name}` is called `{now}` now: run `reproduce {now}`");

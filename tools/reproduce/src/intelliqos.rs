@@ -14,15 +14,14 @@
 //! - Both readers start at once and send at the same pace; the disk has one request at a time.
 //! - The second reader prints a quarter of an interval after the first.
 //!
-//! Results: the vanilla scheduler and the batches behave as in the source, but that the vanilla one has a
-//! third more than was promised, and not a little more. Containers gain 60 to
-//! 100 % without a violation, more where outputs are rarer. The source's gain up to 80 %: there the
-//! requests in a container's safety zone keep their own deadlines, which with this many in flight
-//! are past, so that the head would go back to running between the files. Ours count them from the
-//! container's beginning, and what a stream got ahead of its promise is to its credit until the
-//! next output ([`arbitration::container`]).
+//! Results: the vanilla scheduler and the batches behave as in the source, but that the vanilla one has a third more
+//! than was promised, and not a little more. Containers gain 60 to 100 % without a violation, more with rarer outputs.
+//! The source's gain up to 80 %: there the requests in a container's safety zone keep their own deadlines, which with
+//! this many in flight are past, so that the head would go back to running between the files. Ours count them from the
+//! container's beginning, and a stream keeps its lead over its promise as credit until the next output
+//! ([`arbitration::container`]).
 //!
-//! [`setup`]: a scenario of such readers, as TOML; [`readers`]: its run; [`show`]: what it shows.
+//! [`setup`]: a scenario of such readers, as TOML; [`readers`]: its run; [`show`]: its results.
 
 mod need;
 mod readers;
@@ -63,14 +62,14 @@ const STAGES: [u64; 3] = [1, 2, 5];
 /// Runs of each scheduler and stage.
 const RUNS: u64 = 10;
 
-/// What the users of a scheduler saw in the three stages, in all runs.
+/// The users' view of a scheduler in the three stages, in all runs.
 #[derive(Debug)]
 struct Stages {
     /// The mean throughput in KiB/s.
     means: [f64; 3],
     /// The throughput of the worst output in KiB/s.
     worst: [f64; 3],
-    /// The share of outputs below what was promised, in per cent.
+    /// The share of outputs below the promise, in per cent.
     below: [f64; 3],
     /// The throughput that the first reader's outputs told in the first run, by their number.
     line: Vec<(f64, f64)>,
@@ -105,14 +104,14 @@ impl Stages {
         each.fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// Computes by how much the share of outputs below what was promised is larger than in other stages, in the
-    /// mean of the stages, as a part.
+    /// Computes the difference to other stages in the share of outputs below the promise, in the mean of the stages, as
+    /// a part.
     fn more_below(&self, than: &Self) -> f64 {
         let each = self.below.iter().zip(&than.below).map(|(below, than)| below - than);
         each.sum::<f64>() / self.below.len() as f64 / 100.0
     }
 
-    /// Returns the largest share of outputs below what was promised, as a part.
+    /// Returns the largest share of outputs below the promise, as a part.
     fn most_below(&self) -> f64 {
         self.below.into_iter().fold(0.0, f64::max) / 100.0
     }
@@ -129,7 +128,7 @@ const SEEKS: &str = "It runs from one file to the other and back for two request
     reader, so that the disk takes 7.5 ms for one. Little above 200 is nearly 10; of its drive's times the source gives \
     the 7200 turns a minute alone.";
 
-/// The reason why a few outputs of the vanilla scheduler are below what was promised.
+/// The reason why a few outputs of the vanilla scheduler are below the promise.
 const CHANCE: &str = "With 5 outputs a second an output has 13 requests in the mean, and 10 are promised. At some seeds \
     one output in thousands has 9, because its seeks and turns took longer.";
 
@@ -279,8 +278,8 @@ mod tests {
         }
     }
 
-    /// Computes the means of each stream in KiB/s and the shares of outputs below what is promised, with a third
-    /// stream of such an allowed latency beside the figure's two, and 8 outputs in a second.
+    /// Computes the means of each stream in KiB/s and the shares of outputs below the promise, with a third stream of
+    /// such an allowed latency beside the figure's two, and 8 outputs in a second.
     fn three(scheduler: Scheduler, latency: &str) -> Vec<(f64, f64)> {
         let third = format!(
             "\n[[stream]]\nname = 'third'\ndepth = 100\npace = '50 us'\nthink = '200 us'\n\

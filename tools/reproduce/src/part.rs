@@ -1,5 +1,4 @@
-//! Scenarios of parts of the system: a scenario that is not of a whole target names by the key `model` what it
-//! is of.
+//! Scenarios of parts of the system: a scenario that is not of a whole target names its part by the key `model`.
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use sluice_sim::command::{Made, run as whole};
@@ -15,7 +14,7 @@ use super::{fahrrad, haechi, intelliqos};
 struct Kind {
     /// The value of the key `model`.
     name: &'static str,
-    /// Reads a scenario, and finds what is wrong with it.
+    /// Reads and checks a scenario.
     read: fn(&str) -> anyhow::Result<Box<dyn Part>>,
 }
 
@@ -26,7 +25,7 @@ trait Part {
     ///
     /// # Errors
     ///
-    /// The model refuses what the scenario describes.
+    /// The model refuses the scenario.
     fn run(&self, seed: Option<u64>, progress: &mut dyn FnMut(f64)) -> anyhow::Result<Report>;
 }
 
@@ -90,8 +89,8 @@ fn names() -> String {
     KINDS.iter().map(|kind| format!("\"{}\"", kind.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a scenario of a part. Returns none for one of a whole target, which has no key `model`, and for
-/// what is no TOML, of which the reader of whole targets tells what is wrong.
+/// Reads a scenario of a part. Returns `None` for a whole target's scenario, which has no key `model`, and for text
+/// that is not TOML, for which the reader of whole targets makes the error.
 ///
 /// # Errors
 ///
@@ -105,8 +104,8 @@ fn read(text: &str) -> anyhow::Result<Option<Box<dyn Part>>> {
     (kind.read)(text).map(Some).with_context(|| format!("a scenario with model = {model}"))
 }
 
-/// Adds to what the reader of whole targets finds wrong with a scenario what else a scenario can be. What is
-/// no TOML is no other one either.
+/// Adds a hint about the other kinds of scenarios to an error from the reader of whole targets. Text that is not TOML
+/// gets no hint.
 fn hint(text: &str, error: ScenarioError) -> anyhow::Error {
     if text.parse::<toml::Table>().is_err() {
         return error.into();
@@ -144,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Runs a scenario. Returns what it shows, after a look at what its progress was.
+    /// Runs a scenario, and checks its progress. Returns its report.
     fn reported(text: &str, seed: Option<u64>) -> Report {
         let mut parts = Vec::new();
         let part = read(text).unwrap().unwrap();

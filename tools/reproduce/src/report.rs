@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// Make runs of reduced length: all figures take a few minutes.
     #[arg(long)]
     quick: bool,
-    /// Write what is printed as a document (Markdown) to this file.
+    /// Write the printed text as a document (Markdown) to this file.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Write the figures' plots (SVG) to this folder.
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Made> {
     Ok(Made { text, off, ..Made::default() })
 }
 
-/// Makes figures, on as many threads as there are processors, those that take longest first.
+/// Makes figures, on as many threads as there are processors, the longest ones first.
 fn all_of(
     wanted: &[&'static Figure],
     length: &Length,

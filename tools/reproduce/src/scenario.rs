@@ -1,4 +1,4 @@
-//! What scenarios of parts of the system have in common: a seed, names, and values in their range.
+//! Common parts of the scenarios of parts of the system: a seed, names, and values in their range.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

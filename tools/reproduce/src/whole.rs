@@ -1,7 +1,7 @@
-//! Whole targets, for figures that claim what the daemon does.
+//! Whole targets, for figures about the daemon.
 //!
-//! What the target is made of comes from `sluice_sim` alone, which runs the daemon's reactors, stages and
-//! controllers: this file imports no other crate of the workspace, which `tests/figures.rs` checks.
+//! All parts of the target come from `sluice_sim`, which runs the daemon's reactors, stages and controllers: this file
+//! imports no other crate of the workspace, which `tests/figures.rs` checks.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(super) fn measure(
     sluice_sim::scenario::measure(&scenario, request.seed, change)
 }
 
-/// Computes what each host moved.
+/// Computes the throughput of each host.
 pub(super) fn moved(measured: &Measured) -> Moved {
     let rate = |bytes: u64| gigabits(bytes, measured.time);
     let each = |of: &dyn Fn(&LoadMeasured) -> u64| {
@@ -63,7 +63,7 @@ pub(super) fn moved(measured: &Measured) -> Moved {
     Moved { writes: each(&|load| load.write.bytes), reads: each(&|load| load.read.bytes) }
 }
 
-/// Finds the hosts of an entry of a scenario: the one of that name, or all that are alike.
+/// Finds the hosts of an entry of a scenario, which are NAME or NAME-NUMBER.
 fn named<'a>(measured: &'a Measured, name: &'a str) -> impl Iterator<Item = &'a HostMeasured> {
     let of = move |host: &&HostMeasured| {
         let rest = host.name.strip_prefix(name);
@@ -72,7 +72,7 @@ fn named<'a>(measured: &'a Measured, name: &'a str) -> impl Iterator<Item = &'a 
     measured.hosts.iter().filter(of)
 }
 
-/// Computes what the hosts of an entry moved, reads and writes, in Gb/s.
+/// Computes the throughput of an entry's hosts, reads and writes, in Gb/s.
 pub(super) fn rate(measured: &Measured, name: &str) -> f64 {
     let loads = named(measured, name).flat_map(|host| &host.loads);
     gigabits(loads.map(|load| load.read.bytes + load.write.bytes).sum(), measured.time)
@@ -180,7 +180,7 @@ pub(super) fn by_eq_5(plan: &mut Plan, name: &str, target: f64) {
     }
 }
 
-/// Computes what the hosts of an entry moved in each interval: the time in ms, and Gb/s.
+/// Computes the throughput of an entry's hosts in each interval: the time in ms, and Gb/s.
 pub(super) fn over_time(measured: &Measured, name: &str) -> Vec<(f64, f64)> {
     let loads = named(measured, name).flat_map(|host| &host.loads);
     let each: Vec<&[u64]> = loads.map(|load| load.series.as_slice()).collect();

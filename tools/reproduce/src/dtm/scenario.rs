@@ -34,7 +34,7 @@ struct LinkSection {
     delay: Time,
 }
 
-/// The settings of windows; the defaults are those of the model.
+/// The settings of windows; the defaults are the model's.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Control {
@@ -109,8 +109,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or a value is wrong; the error tells where, and what would be
-    /// right.
+    /// The file cannot be read, or a value is wrong; the error names the place and the remedy.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the scenario {}", path.display()))?;

@@ -1,5 +1,5 @@
-//! Fig. 14 (docs/research/sources.md, E8) on whole targets: applications that come and go, and flows of others that
-//! interfere, with what the daemon does. [`fig14`] has laws of windows on the same link.
+//! Fig. 14 (docs/research/sources.md, E8) on whole targets: applications that come and go, and interfering flows of
+//! others, with the daemon's stage. [`fig14`] has laws of windows on the same link.
 //!
 //! The daemon's stage looks at connections in tens of milliseconds, and finds parts in some hundreds: times are
 //! longer than the source's.
@@ -45,7 +45,7 @@ fn interfered(request: Request, daemon: bool) -> anyhow::Result<Measured> {
     let phase = phase(request);
     whole::measure(SCENARIO, daemon, request, |plan: &mut Plan| {
         plan.duration = phase * 4;
-        // The node of an application that is not there is that of the others.
+        // An absent application's node is the others' node.
         let node = plan.hosts.iter().find(|host| host.name == "High 2").map(|host| host.node);
         plan.hosts.retain(|host| host.name.ends_with('1'));
         let to = plan.target.node;

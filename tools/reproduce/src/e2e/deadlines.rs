@@ -1,5 +1,5 @@
-//! Fig. 15b (docs/research/sources.md, E9) on whole targets: transfers that are to end in time, with DCTCP and with
-//! what the daemon does. [`fig15`](super::fig15) has laws of windows on the same link.
+//! Fig. 15b (docs/research/sources.md, E9) on whole targets: transfers with deadlines, with DCTCP and with the daemon's
+//! stage. [`fig15`](super::fig15) has laws of windows on the same link.
 
 use std::fmt::Write as _;
 use std::time::Duration;

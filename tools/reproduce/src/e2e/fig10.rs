@@ -72,7 +72,7 @@ impl Runs {
         })
     }
 
-    /// Returns the round trips until a law has converged: all that are left where it does not.
+    /// Returns the round trips until a law has converged: all remaining ones if it does not.
     fn after(&self) -> f64 {
         self.converged().unwrap_or(self.ends.saturating_sub(self.enters)) as f64
     }

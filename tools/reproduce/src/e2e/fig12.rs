@@ -1,5 +1,5 @@
-//! Fig. 12 and 13 (docs/research/sources.md, E7): three classes on a congested link, with DCTCP alone, with what
-//! the daemon does, and with Eq. 5 as printed.
+//! Fig. 12 and 13 (docs/research/sources.md, E7): three classes on a congested link, with DCTCP alone, with the
+//! daemon's stage, and with Eq. 5 as printed.
 //!
 //! DCTCP and the daemon are a [whole target](crate::whole), without the network's stage and with it.
 //! Eq. 5 is the packet simulation of Fig. 8, which has the same loads.

@@ -164,7 +164,7 @@ fn plot(lines: Vec<Line>) -> Plot {
     Plot::Lines(Chart { title: "throughput, Gb/s of payload", x: "time, ms", lines })
 }
 
-/// Who finds out that flows of DCTCP interfere (Fig. 15a).
+/// How interference from flows of DCTCP is detected (Fig. 15a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Detection {
     /// Nobody.
@@ -312,7 +312,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     Ok(Made::of(&title, claims, plots))
 }
 
-/// Makes the claims of Fig. 14a, with what is known of a class that is further off than it should be.
+/// Makes the claims of Fig. 14a. `known` explains a class that is further off than it should be.
 pub(super) fn phases(
     name: &str,
     (class, application): (f64, f64),
@@ -356,7 +356,7 @@ pub(super) fn beside(name: &str, [before, beside, after]: [[f64; 4]; 3]) -> [Cla
             "comes back",
             after_all / before_all,
             Unit::Percent,
-            // Where the classes still settle before the others come, they have more afterwards.
+            // If classes have not settled before the others come, they have more afterwards.
             Bound::AtLeast(0.95),
         ),
         ratio,

@@ -2,14 +2,13 @@
 //!
 //! The source leaves some points open, which are read here as follows:
 //!
-//! - *The latency* is that of a transfer, from the time that its sender has it until its last byte
-//!   is acknowledged. A packet's own way takes a tenth of a millisecond, and no target of
-//!   milliseconds would ever be missed.
-//! - *What a controller measures against its target* is the throughput: what the transfers at hand
-//!   need to be done in time, by what the flow gets. This is d of D2TCP's own paper (time needed by
-//!   time left), and Q of Eq. (1); where it is 1, the transfer is done just in time. With the
-//!   smoothed latency itself (Eq. 2), a flow of QTCP learns that it is late when it is too late,
-//!   and slows down to its target while the link has room: three times the misses of DCTCP.
+//! - *The latency* is measured for a transfer, from the time that its sender has it until its last byte is
+//!   acknowledged. A packet's own way takes a tenth of a millisecond, and no target of milliseconds would ever be
+//!   missed.
+//! - *A controller compares the throughput with its target*: the rate that the present transfers need to finish in
+//!   time, divided by the flow's rate. This is d of D2TCP's own paper (time needed by time left), and Q of Eq. (1); at
+//!   1, the transfer finishes just in time. With the smoothed latency itself (Eq. 2), a flow of QTCP learns that it is
+//!   late when it is too late, and slows down to its target while the link has room: three times the misses of DCTCP.
 //! - *Controllers aim at half the deadline.* A flow of QTCP that is early gives way until it is
 //!   just in time, and just in time is late half of the time.
 //! - *Controllers aim at no less than twice an equal part, and no more than the link.* A flow that
@@ -22,9 +21,8 @@
 //!   By a part of the target's window (`Growth::Target`) QTCP misses a third less at loads of
 //!   80 %, but half more at 90 %, and on a full link more than DCTCP: targets are then far more
 //!   than the link carries, and the steps with them.
-//! - *The stressed situation* has equal loads. At 80 % all miss a third of what the source has, at
-//!   95 % about as much, so several loads are printed. Transfers that are not done in the end
-//!   count as missed once they are late.
+//! - *The stressed situation* has equal loads. At 80 % all miss a third of the source's number, at 95 % about as many,
+//!   so several loads are printed. Transfers that are not done in the end count as missed once they are late.
 //!
 //! The orders are the source's up to a load of 90 %, for episodes of [`EPISODE`]. At 95 % QTCP and
 //! D2TCP miss two thirds of what DCTCP does, and which of them misses less depends on the seed. On
@@ -90,7 +88,7 @@ const fn stressed(name: &'static str, load: f64) -> Situation {
 
 const LAWS: [(&str, Law); 3] = [("DCTCP", Law::Dctcp), ("D2TCP", Law::D2tcp), ("QTCP", Law::Qtcp)];
 
-/// The number of transfers of a class that are done or late, and of those that are late.
+/// The number of transfers of a class that are done or late, and of late ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfers {
     done: u32,
@@ -145,7 +143,7 @@ fn transfers(situation: &Situation, law: Law, seed: u64) -> [Transfers; 3] {
     classes.map(|flows| counted(&network, &flows, deadlines.next().unwrap_or(0)))
 }
 
-/// Counts the transfers of these flows that are done, and those that are late and not done.
+/// Counts the finished transfers of these flows, and the unfinished late transfers.
 fn counted(network: &Network, flows: &Range<u32>, deadline: Time) -> Transfers {
     let one = |took: Time| Transfers { done: 1, late: u32::from(took > deadline) };
     let completions = network.record().completions.iter();
@@ -155,7 +153,7 @@ fn counted(network: &Network, flows: &Range<u32>, deadline: Time) -> Transfers {
     done.map(|done| one(done.time - done.given)).chain(late.map(one)).sum()
 }
 
-/// What a law's classes miss in a situation, as parts of their transfers.
+/// The missed transfers of a law's classes in a situation, as parts of their transfers.
 #[derive(Debug)]
 struct Missed {
     classes: [f64; 3],
@@ -251,7 +249,7 @@ pub(super) fn run(request: Request) -> Made {
     Made::of(&title, claims, plots)
 }
 
-/// What the source says of a law.
+/// The source's statement about a law.
 #[derive(Clone, Copy, Debug)]
 struct Like {
     source: &'static str,

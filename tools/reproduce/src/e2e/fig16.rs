@@ -1,9 +1,9 @@
 //! Fig. 16 and 17 (docs/research/sources.md, E10): three applications that write more than network and drives can do,
 //! where both agree on the classes and where they do not.
 //!
-//! A command has one class in the daemon, at the network and at the device: the two cannot disagree there.
-//! What Fig. 16a shows is a target without the network's stage whose classes are the other way round from
-//! those that the sockets have by Eq. 5 as printed.
+//! A command has one class in the daemon, at the network and at the device: the two cannot disagree there. Fig. 16a
+//! shows a target without the network's stage, whose classes are in reverse order of the classes that its sockets have
+//! by Eq. 5 as printed.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const APPS: [&str; 3] = ["App1", "App2", "App3"];
 /// The time that is measured at reduced length.
 const QUICK: Duration = Duration::from_millis(80);
 
-/// What the network does about classes.
+/// The network's treatment of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Law {
     Dctcp,
@@ -35,7 +35,7 @@ enum Law {
     Printed,
 }
 
-/// What App1, App2 and App3 wait for.
+/// The latencies of App1, App2 and App3.
 #[derive(Clone, Copy, Debug)]
 struct Latencies {
     /// Their writes, from the time at which they are wanted to their end.
@@ -242,18 +242,18 @@ const BUFFER: &str = "120 Gb/s are more than ten such drives program. A write en
     run takes. The source's drives are not full: it says neither how large their buffers are nor \
     how full.";
 
-/// What High is known to have of Medium's percentiles with the daemon.
+/// The known ratios of High's to Medium's percentiles with the daemon.
 const KNOWN_HIGH: [(f64, f64); 3] = [(0.02, 0.09), (0.05, 0.14), (0.08, 0.16)];
 
 /// The same at reduced length.
 const KNOWN_HIGH_QUICK: [(f64, f64); 3] = [(0.09, 0.24), (0.18, 0.33), (0.22, 0.36)];
 
-/// The reason why the storage's order does not turn that of the network.
+/// The reason why the storage's order does not reverse the network's.
 const NETWORK: &str = "The offered load is 28 % more than the link carries, and waits at the \
     hosts: the network alone decides how long. Drives reorder arrived commands only while these \
     wait for flash.";
 
-/// The reason why latencies are not those of the source under DCTCP.
+/// The reason why latencies under DCTCP differ from the source's.
 const STORAGE: &str = "Classes have their order at the drives, which are full, too: High and \
     Medium pass Low there, and wait less.";
 

@@ -1,7 +1,7 @@
-//! Fig. 18 and 19 (docs/research/sources.md, E2, E11): hosts over RDMA with DCQCN. Transfers that miss their
-//! deadlines; hosts over TCP with DCTCP beside them; ratios of flows. Whole targets, with what the daemon does,
-//! and with a quality factor at both ends of one transport: Eq. 5 beside DCQCN, or Eq. 6 beside DCTCP. The
-//! source leaves out the two together (its section 4.4).
+//! Fig. 18 and 19 (docs/research/sources.md, E2, E11): hosts over RDMA with DCQCN. Transfers that miss their deadlines;
+//! hosts over TCP with DCTCP beside them; ratios of flows. Whole targets, with the daemon's stage, and with a quality
+//! factor at both ends of one transport: Eq. 5 beside DCQCN, or Eq. 6 beside DCTCP. The source leaves out the two
+//! together (its section 4.4).
 //!
 //! The source's marks are set up for DCQCN, without numbers. Switches mark by DCTCP's step threshold here, and by
 //! the ramp of DCQCN's paper where rows say so.
@@ -20,7 +20,7 @@ use crate::plot::bars::{Bars, Series};
 use crate::plot::{Chart, Line};
 use crate::whole;
 
-/// The scenarios of the figures: the deadlines are those of Fig. 15b.
+/// The scenarios of the figures, with the deadlines of Fig. 15b.
 const DEADLINES: &str = include_str!("../../../scenarios/e2e-15.toml");
 const BESIDE: &str = include_str!("../../../scenarios/e2e-18.toml");
 const RATIOS: &str = include_str!("../../../scenarios/e2e-19.toml");
@@ -278,7 +278,7 @@ pub(super) fn ratios(request: Request) -> anyhow::Result<Made> {
     Ok(Made::of(&title, claims, [("e2e-19", Plot::Bars(chart))]))
 }
 
-/// What fewer misses than DCQCN the daemon and Eq. 6 are known to have.
+/// The known reduction of misses by the daemon and by Eq. 6, compared with DCQCN.
 const KNOWN_MISSES: [Bound; 2] = [Bound::Between(-0.12, 0.05), Bound::Between(0.12, 0.3)];
 
 /// The reason why misses are not the source's.

@@ -1,6 +1,6 @@
-//! Fig. 20 and 21 (docs/research/sources.md, E12): how long accesses to persistent memory take beside three classes
-//! that congest the link, with switches that send Urgent first and without, and what they cost the
-//! classes. Whole targets: the [runs](super::pm).
+//! Fig. 20 and 21 (docs/research/sources.md, E12): the latency of accesses to persistent memory beside three classes
+//! that congest the link, with switches that send Urgent first and without, and the cost for the classes. Whole
+//! targets: the [runs](super::pm).
 
 use std::fmt::Write as _;
 
@@ -114,7 +114,7 @@ pub(super) fn classes(request: Request) -> anyhow::Result<Made> {
 const THRESHOLD: &str = "Congestion control holds the queue at the threshold: 140 packets, which take 17 us of the \
     link, and less in some runs while classes are held back. The source's Fig. 23 has 17 to 23 us for the same.";
 
-/// The reason why persistent memory costs what it does.
+/// The reason for the cost of persistent memory.
 const THIRD: &str = "The source does not say how much persistent memory has: 3 Gb/s were chosen, of which a third for \
     each class is about 1 Gb/s by construction. Each block of 512 bytes has headers beside. It is the difference of two \
     runs, and differs by 1 Gb/s and more from seed to seed.";

@@ -1,8 +1,8 @@
 //! Fig. 5 (docs/research/sources.md, E5 and E12): how long a drive and persistent memory take, here and over the network.
 //! Whole targets, with one host at a time.
 //!
-//! The source measured a drive of its own beside its simulator's. No drive is measured here: our rows are those
-//! of the simulated one, whose properties were chosen for the source's range.
+//! The source measured a drive of its own beside its simulator's. No drive is measured here: our rows are from the
+//! simulated one, whose properties were chosen for the source's range.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::whole::{self, Latency, PERCENTS};
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-5.toml");
 
-/// What a host waited for: in all, and for the device.
+/// The latencies of a host: in all, and in the device.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
     whole: Latency,

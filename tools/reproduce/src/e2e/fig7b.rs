@@ -1,9 +1,9 @@
 //! Fig. 7b and 7c (docs/research/sources.md, E5): three applications at a drive, of which Low is the most intense. The
 //! protocol is a whole target, as in [`fig7`](super::fig7).
 //!
-//! The source's text has (b) as the case, and what its scenarios do in (c). It gives no number: what it says is
-//! that classes in the protocol are enough, that classes in the drive change nothing about that, and that
-//! latencies are not as 3:2:1.
+//! The source's text describes the case as (b), and the effect of its scenarios as (c). It gives no number, but three
+//! statements: classes in the protocol are enough, classes in the drive change nothing about that, and latencies are
+//! not as 3:2:1.
 
 use std::fmt::Write as _;
 

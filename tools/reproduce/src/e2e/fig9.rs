@@ -6,9 +6,9 @@
 //! runs; the same *in one run*; and, strictest, the Q that a flow's controller computes (Eq. 1) in each
 //! round trip of one run. The last two are parts of a run's round trips, in the mean over the runs.
 //!
-//! All classes' Q can be 1 or less only where targets add up to no more than what is carried, so
-//! beside Eq. 5 as printed ([`PRINTED`]), whose targets are parts of all that the link carries,
-//! there is a law whose targets are parts of what it carries with that law ([`BY_TARGET`]).
+//! All classes' Q can be 1 or less only if targets add up to no more than the link's throughput. So beside Eq. 5 as
+//! printed ([`PRINTED`]), whose targets are parts of the link's capacity, there is a law whose targets are parts of the
+//! throughput under that law ([`BY_TARGET`]).
 
 use std::fmt::Write as _;
 
@@ -82,8 +82,8 @@ pub(super) fn flows(scenario: &Scenario) -> u32 {
     scenario.classes.first().map_or(0, |class| class.flows)
 }
 
-/// Counts the runs whose mean is shown. At reduced length there are as many as round trips in 980 us, so that
-/// equally many packets are counted whatever a round trip takes; else twice as many.
+/// Returns the number of runs whose mean is shown. At reduced length there are as many as round trips in 980 us, so
+/// that equally many packets are counted for any round trip; else twice as many.
 const fn runs(micros: u64, quick: bool) -> u64 {
     980 / micros * if quick { 1 } else { 2 }
 }

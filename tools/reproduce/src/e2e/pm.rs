@@ -1,9 +1,9 @@
 //! Persistent memory beside storage on whole targets: the runs of Fig. 20 to 23 (docs/research/sources.md, E12).
 //!
-//! Storage is over TCP, persistent memory over RDMA. The classes of storage have the daemon's stage, or Eq.
-//! 5 as printed in their sockets. Persistent memory is not throttled, as the source's section 2.3 wants it:
-//! with DCQCN, and without Urgent in the network, notifications of the congestion that storage makes hold
-//! its queue pair below what it is asked for, and accesses pile up for as long as the run takes.
+//! Storage is over TCP, persistent memory over RDMA. The classes of storage have the daemon's stage, or Eq. 5 as
+//! printed in their sockets. Persistent memory is not throttled, as the source's section 2.3 requires: with DCQCN, and
+//! without Urgent in the network, notifications of the congestion that storage makes hold its queue pair below its
+//! load, and accesses pile up for as long as the run takes.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) const GOODPUT: f64 = 100.0 * 1448.0 / 1538.0;
 pub(super) const LAWS: [(&str, Law); 2] =
     [("the daemon", Law::Daemon), ("Eq. 5 as printed", Law::Printed)];
 
-/// What parts the link among the classes of storage.
+/// The law that divides the link among the classes of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Law {
     /// The target's stage of the network.
@@ -87,7 +87,7 @@ pub(super) fn latency(measured: &Measured) -> anyhow::Result<Latency> {
     whole::latency(measured, "PM", Duration::ZERO)
 }
 
-/// Computes what the classes of storage moved, in Gb/s.
+/// Computes the throughput of the classes of storage, in Gb/s.
 pub(super) fn rates(measured: &Measured) -> [f64; 3] {
     CLASSES.map(|class| whole::rate(measured, class))
 }

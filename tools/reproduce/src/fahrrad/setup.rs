@@ -15,7 +15,7 @@ use super::super::scenario::{first_seed, time_within, within};
 use super::stages::Stages;
 use super::workload::{Arrivals, Place, Stream};
 
-/// The most requests that streams with a rate may send in a run, so that those which wait fit into memory.
+/// The most requests that streams with a rate may send in a run, so that waiting requests fit into memory.
 const REQUESTS: f64 = 1e7;
 /// The longest run.
 const LONGEST: Duration = Duration::from_hours(24);

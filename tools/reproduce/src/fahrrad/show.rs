@@ -1,4 +1,4 @@
-//! What a scenario's run shows.
+//! The results of a scenario's run.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn each_key_changes_what_streams_get() {
-        // What is reserved, which comes first, only says what the scenario does.
+        // The reservation, which comes first, only repeats the scenario.
         let results = |changes: &[(&str, &str)]| -> Vec<Vec<u64>> {
             rows(changes).into_iter().map(|row| row[1..].to_vec()).collect()
         };
@@ -115,11 +115,11 @@ mod tests {
             ("area = { from = \"25 %\", span = \"25 %\" }", "area = { span = \"1 GB\" }"),
             ("\n[[stream]]", "\nseed = 1\n[disk]\nrpm = 15_000\n[[stream]]"),
         ] {
-            // So much of the disk is not reserved that what is random or larger fits, too.
+            // So much of the disk is not reserved that random or larger requests fit, too.
             let room = ("reserves = 400", "reserves = 10");
             assert_ne!(results(&[room, change]), results(&[room]), "{change:?}");
         }
-        // What finds `room` others waiting is lost.
+        // A request that finds `room` others waiting is lost.
         let deadline = ("\"reservations\"\n", "\"deadline\"\n");
         let lost = |change| rows(&[deadline, change])[0][4];
         assert!(lost(("room = 800", "room = 80")) > lost(("room = 800", "room = 800")));

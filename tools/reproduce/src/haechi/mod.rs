@@ -1,12 +1,11 @@
-//! The figures of Haechi (docs/research/sources.md, H): the experiments of [`pmem::experiments`], with what the
-//! paper says of each number, and whether ours holds or differs as it is declared.
+//! The figures of Haechi (docs/research/sources.md, H): the experiments of [`pmem::experiments`], with the paper's
+//! numbers, and whether ours hold or differ as declared.
 //!
-//! - [`profiling`]: Fig. 6 to 8; [`reservations`]: Fig. 9 to 12; [`patterns`]: Fig. 13 to 15;
-//!   [`estimation`]: Fig. 16 to 19.
+//! - [`profiling`]: Fig. 6 to 8; [`reservations`]: Fig. 9 to 12; [`patterns`]: Fig. 13 to 15; [`estimation`]: Fig. 16
+//!   to 19.
 //! - [`variation`]: the same with other clients, exponents and periods: `reproduce haechi`.
-//! - [`scenario`]: set-ups as files: each figure's is `tools/scenarios/haechi-N.toml`, of which it runs
-//!   what it compares.
-//! - [`show`]: what the figures share.
+//! - [`scenario`]: set-ups as files: each figure's is `tools/scenarios/haechi-N.toml`, from which it makes its runs.
+//! - [`show`]: common parts of the figures.
 
 mod estimation;
 mod patterns;

@@ -9,7 +9,7 @@ use super::show::{
 };
 use crate::figure::{Made, Request};
 
-/// The reason why C1 and C2 do not have what they reserved of Zipf's distribution.
+/// The reason why C1 and C2 miss their reservations with Zipf's distribution.
 const OUT_OF_REACH: &str = "\
     On a node that serves in order of arrival all ten get equal parts until the pool is empty.
     \
@@ -25,8 +25,8 @@ const LAST_PART: &str = "\
     \
     have under way beyond their reservations took a part of theirs before. Admission names both.";
 
-/// Makes Fig. 9: all clients want more than they have reserved (90 %). Always at the paper's size: the overhead
-/// counts for what it is there, and a window of 1 is as much less than the others.
+/// Makes Fig. 9: all clients want more than their reservations (90 %). Always at the paper's size: the overhead matters
+/// there, and a window of 1 is as much less than the others.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ fn insufficient(set_up: &Experiment, request: Request) -> anyhow::Result<[[Outco
     Ok([of(&uniform(set_up))?, of(set_up)?])
 }
 
-/// Makes Fig. 10: C1 and C2 want half of what they have reserved.
+/// Makes Fig. 10: C1 and C2 want half of their reservations.
 ///
 /// # Errors
 ///

@@ -30,7 +30,7 @@ pub(crate) struct Scenario {
     pub(super) experiment: Experiment,
 }
 
-/// The file. What it does not name is as in [`Experiment::default`].
+/// The file. Missing keys default to [`Experiment::default`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -79,7 +79,7 @@ impl From<SystemName> for System {
     }
 }
 
-/// How what is reserved is divided.
+/// The distribution of reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum DistributionName {
@@ -177,7 +177,7 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Scenario> {
     Ok(Scenario { title, testbed: Testbed { scale, seed: file.seed.unwrap_or(1) }, experiment })
 }
 
-/// Reads how what is reserved is divided.
+/// Reads the distribution of reservations.
 fn distribution(file: &File) -> anyhow::Result<Distribution> {
     let name = file.distribution.unwrap_or(DistributionName::Uniform);
     let exponent = file.exponent;
@@ -263,7 +263,7 @@ impl Scenario {
     }
 }
 
-/// Says what was run.
+/// Describes the run.
 fn about(outcome: &Outcome) -> Vec<String> {
     let (of, testbed) = (&outcome.experiment, outcome.testbed);
     let system = match of.system {
@@ -454,7 +454,7 @@ mod tests {
         until = 5\n\
         window = 24\n";
 
-    /// Returns the rows that a run shows, without what a client has reserved, which is no result.
+    /// Returns the rows of a run's results, without the clients' reservations, which are no results.
     fn shown(text: &str, seed: Option<u64>) -> Vec<Vec<Vec<String>>> {
         let scenario = read(text).unwrap_or_else(|error| panic!("{error:#} in\n{text}"));
         let mut tables = scenario.run(seed).unwrap().tables;

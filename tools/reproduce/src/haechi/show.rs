@@ -1,4 +1,4 @@
-//! What the figures of Haechi have in common.
+//! Common parts of the figures of Haechi.
 
 use pmem::experiments::{Distribution, Experiment, Outcome, System, Testbed, measure};
 

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// The system.
     #[arg(long, value_enum, default_value_t = SystemName::Haechi)]
     system: SystemName,
-    /// The number of periods that are measured, behind one that is not.
+    /// The number of periods that are measured, after an unmeasured one.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     periods: u16,
     /// Random seed: the same seed gives the same numbers.
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// low-priority, whose window of 1 cannot be divided]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16))]
     scale: Option<u64>,
-    /// Write a plot of what each client reserved and got (SVG) to this folder.
+    /// Write a plot of each client's reservation and throughput (SVG) to this folder.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }
@@ -54,7 +54,7 @@ impl Args {
         self.plot.as_deref()
     }
 
-    /// Makes the set-up: the paper's Experiment 2A but for what is asked for.
+    /// Makes the set-up: the paper's Experiment 2A with the requested changes.
     fn experiment(&self) -> Experiment {
         let client = Client { constant: self.constant, ..Client::EAGER };
         Experiment {
@@ -74,8 +74,8 @@ impl Args {
     }
 }
 
-/// Runs it. A client of Haechi that misses its reservation, and that the monitor does not name as one
-/// that cannot have it, is not as expected.
+/// Runs it. A client of Haechi that misses its reservation is unexpected, unless the monitor names it as unable to
+/// complete it.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ struct Times {
     near: u64,
 }
 
-/// What a scenario's streams need of the disk.
+/// The disk time that a scenario's streams need.
 #[derive(Debug)]
 pub(super) struct Needs<'a> {
     setup: &'a Setup,
@@ -66,7 +66,7 @@ impl<'a> Needs<'a> {
         Need::sum(self.promises(outputs, percent))
     }
 
-    /// Says that the disk has no time for the promises, by how much, and what it has time for; `None` where it
+    /// Returns a warning if the disk has no time for the promises: by how much, and the possible promises; `None` if it
     /// has.
     pub(super) fn warning(&self) -> Option<String> {
         let outputs = self.setup.outputs_per_second;
@@ -97,7 +97,7 @@ impl<'a> Needs<'a> {
         Some(text)
     }
 
-    /// Makes the table of what each stream needs.
+    /// Makes the table of each stream's needs.
     pub(super) fn table(&self) -> Table {
         let outputs = self.setup.outputs_per_second;
         let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);

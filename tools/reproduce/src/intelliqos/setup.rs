@@ -73,7 +73,7 @@ struct Entry {
     promised: Option<Bytes>,
 }
 
-/// Computes what is promised by a request of this size in each such time of ns, in bytes per second.
+/// Computes the promise of a request of this size in each such time of ns, in bytes per second.
 fn promise(Bytes(size): Bytes, latency: u64) -> Option<u64> {
     let bytes = u128::from(size) * 1_000_000_000;
     bytes.checked_div(latency.into()).map(|rate| u64::try_from(rate).unwrap_or(u64::MAX))
@@ -96,7 +96,7 @@ pub(crate) struct Setup {
     pub(super) disk: disk::Settings,
     /// The outputs that each user sees in a second.
     pub(super) outputs_per_second: u64,
-    /// The outputs that are left out while the scheduler learns, and those that count.
+    /// The number of outputs that are left out while the scheduler learns, and of outputs that count.
     pub(super) learning: usize,
     pub(super) counted: usize,
     pub(super) streams: Vec<Stream>,
@@ -116,7 +116,7 @@ pub(super) struct Stream {
     pub(super) blocks: u32,
     /// The sectors of its file.
     pub(super) area: Range<u64>,
-    /// The time allowed for a request, ns: a request in each such time is what the scheduler promises.
+    /// The time allowed for a request, ns: the scheduler promises a request in each such time.
     pub(super) latency: u64,
     /// The throughput with which outputs are compared, bytes per second.
     pub(super) promised: u64,

@@ -1,4 +1,4 @@
-//! What a scenario's run shows.
+//! The results of a scenario's run.
 
 use arbitration::container::Scheduler;
 use sluice_sim::report::{Report, Series};
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn each_key_changes_what_users_see() {
-        // What is promised, which comes first, only says what the scenario does.
+        // The promise, which comes first, only repeats the scenario.
         let rows = |changes: &[(&str, &str)]| -> Vec<Vec<f64>> {
             rows(changes).into_iter().map(|row| row[1..].to_vec()).collect()
         };

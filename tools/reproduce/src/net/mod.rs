@@ -48,7 +48,7 @@ enum Event {
     Note,
 }
 
-/// What all flows of classes had since the last note.
+/// The traffic of all flows of classes since the last note.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noted {
     /// The time between two notes.
@@ -213,7 +213,7 @@ impl Network {
         self.send(number);
     }
 
-    /// Sends what a flow's window allows.
+    /// Sends the packets that a flow's window allows.
     #[inline]
     fn send(&mut self, number: u32) {
         while let Some(packet) =
@@ -262,8 +262,8 @@ impl Network {
         }
     }
 
-    /// Notes what the classes had in the round trip that ends, and tells all flows their targets where
-    /// these have changed.
+    /// Notes the traffic of the classes in the round trip that ends, and sets the targets of all flows if these have
+    /// changed.
     fn note(&mut self) {
         let Noted { every, bytes, marked } = self.noted;
         self.noted = Noted { every, ..Noted::default() };

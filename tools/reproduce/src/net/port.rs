@@ -26,7 +26,7 @@ pub(crate) struct PortSetup {
     pub(crate) rate: u64,
     /// The time of a bit to the far end.
     pub(crate) delay: Time,
-    /// The packets in the queue from which on those that join are marked (K).
+    /// The packets in the queue from which on joining packets are marked (K).
     pub(crate) threshold: Option<usize>,
 }
 
@@ -80,7 +80,7 @@ impl Port {
         self.setup.delay
     }
 
-    /// Counts the packets in the queue, with the one that is being sent.
+    /// Counts the packets in the queue, with the one in transmission.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
         self.queue.len()

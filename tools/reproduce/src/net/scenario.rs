@@ -92,7 +92,7 @@ impl Default for Link {
     }
 }
 
-/// `[control]`: what is not given is as in the figures.
+/// `[control]`: missing keys are as in the figures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Control {
@@ -172,8 +172,8 @@ pub(crate) struct Class {
     pub(crate) flows: u32,
     /// The round trip in which flows start.
     pub(crate) begins: u64,
-    /// What is offered, in bits per second on the wire, and the size of requests; without it, flows always
-    /// have something to send.
+    /// The offered load, in bits per second on the wire, and the size of requests; without it, flows always have
+    /// something to send.
     pub(crate) offered: Option<(f64, Size)>,
 }
 
@@ -314,8 +314,8 @@ impl Scenario {
         }
     }
 
-    /// Makes a chart over the whole run of what `of` makes of a class and its rate in ten round trips. What is
-    /// not finite has no point.
+    /// Makes a chart over the whole run of the values that `of` computes from a class and its rate in ten round trips.
+    /// Values that are not finite have no point.
     fn chart(
         &self,
         run: &Run,
@@ -379,7 +379,7 @@ impl Control {
     fn settings(&self) -> anyhow::Result<Settings> {
         let part = |key: &str, value| within(&format!("control.{key}"), value, 0.0..=1.0, "");
         within("control.gain", self.gain, 0.001..=1.0, "")?;
-        // At 1 nothing that is seen would count.
+        // At 1 no observation would count.
         within("control.gamma", self.gamma, 0.0..=0.999, "")?;
         let max = within("control.max_window", self.max_window, 1.0..=1e6, " packets")?;
         let most = max.min(1e4);
@@ -428,7 +428,7 @@ fn class(of: &Entry, trips: u64) -> anyhow::Result<Class> {
 mod tests {
     use super::*;
 
-    /// Two classes that offer more than the link carries, and one that comes later and is endless.
+    /// Two classes that offer more than the link carries, and a later, endless one.
     const TEXT: &str = "
         model = 'packets'
         warm = 0
@@ -599,7 +599,7 @@ mod tests {
         let number = |row: usize, column: usize| -> f64 {
             report.tables[0].rows[row][column].parse().unwrap()
         };
-        // Two flows of High and one of Low, which has a third of what they have.
+        // Two flows of High and one of Low, which has a third of High's throughput.
         assert!((number(0, 3) - 75.0).abs() < 4.0, "{:?}", report.tables[0].rows);
         assert_eq!(
             report.tables[0].rows.iter().map(|row| &row[0]).collect::<Vec<_>>(),

@@ -78,7 +78,7 @@ pub(crate) struct Transfer {
     last: u64,
 }
 
-/// A round trip: what was seen since the last step of the controller.
+/// A round trip: the observations since the last step of the controller.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     began: Time,
@@ -175,7 +175,7 @@ impl Sender {
         self.acks.push_back(packet);
     }
 
-    /// Tells whether the next acknowledgement is of a packet that was marked.
+    /// Returns whether the next acknowledgement is for a marked packet.
     #[inline]
     pub(crate) fn marked(&self) -> bool {
         self.acks.front().is_some_and(|packet| packet.marked)

@@ -3,7 +3,7 @@
 use qtcp::control::interference::Lambda;
 use qtcp::{FlowTarget, Rate};
 
-/// The weight of what was before in the smoothed throughput of all flows together.
+/// The weight of the old value in the smoothed throughput of all flows together.
 const SMOOTHING: f64 = 0.75;
 
 /// The classes of a bottleneck, which share its capacity.
@@ -33,8 +33,8 @@ impl Shares {
         self.lambda = Some(Lambda::new(self.capacity, sigma, floor));
     }
 
-    /// Notes what all flows of classes together had in a round trip, in bytes per second, and
-    /// whether packets of theirs were marked. Tells whether targets have changed.
+    /// Notes the throughput of all flows of classes together in a round trip, in bytes per second, and whether their
+    /// packets were marked. Returns whether targets have changed.
     pub(crate) fn note(&mut self, rate: f64, marked: bool) -> bool {
         let had = self.had.map_or(rate, |had| SMOOTHING * had + (1.0 - SMOOTHING) * rate);
         self.had = Some(had);

@@ -20,7 +20,7 @@ pub(crate) struct Series {
 /// A bar chart.
 #[derive(Debug)]
 pub(crate) struct Bars {
-    /// The title: what the heights are, with their unit.
+    /// The title: the quantity of the heights, with its unit.
     pub(crate) title: String,
     /// The names of the groups.
     pub(crate) groups: Vec<String>,
