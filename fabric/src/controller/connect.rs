@@ -61,10 +61,10 @@ impl Service {
     /// - Command Sequence Error without DNR: the queue identifier is in use, but its connection
     ///   may be about to end;
     /// - Connect Invalid Host: the host may not use the subsystem, or not from its address (a host
-    ///   with an empty NQN may use what any host may use); or the TLS key of the connection is for
-    ///   another host or subsystem, or there is none and the host has one; or the controller's admin
-    ///   queue is one on which the host has had a TLS key made; or authentication is required, and the
-    ///   host has no secret and no TLS key in use;
+    ///   with an empty NQN has the rights of any host); or the TLS key of the connection is for
+    ///   another host or subsystem, or there is none and the host has one; or the host has generated a
+    ///   TLS key on the controller's admin queue; or authentication is required, and the host has no
+    ///   secret and no TLS key in use;
     /// - Keep Alive Timeout Invalid: a discovery controller's is too long;
     /// - Connect Controller Busy, without DNR: there is no room for the controller or its queue, the
     ///   target is draining, or the host has failed to authenticate and has to wait.

@@ -1,10 +1,9 @@
 //! The hosts that use subsystems: connected hosts, and lost hosts that may come back.
 //!
-//! A host whose connection breaks tries to connect again for a time (Linux: `ctrl_loss_tmo`), while
-//! the file systems on its disks stay mounted. Until that time is over, a host that did not shut
-//! its controller down (CC.SHN) is a *lost* host, which still uses its disks. Only a controller
-//! that has had an I/O queue counts: before that its host has authenticated and enabled it, and has
-//! used nothing.
+//! A host whose connection breaks tries to connect again for a time (Linux: `ctrl_loss_tmo`), while the file systems on
+//! its disks stay mounted. Until that time is over, a host that did not shut its controller down (CC.SHN) is a *lost*
+//! host, which still uses its disks. Only a controller with a past or present I/O queue counts: before that its host
+//! has authenticated and enabled it, and has used nothing.
 //!
 //! A host may be back before the target notices that its earlier controller is gone (Linux tears it
 //! down without a shutdown when it reconnects). If the later controller is shut down, the end of

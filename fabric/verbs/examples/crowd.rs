@@ -2,10 +2,9 @@
 //!
 //! usage: crowd ADDRESS COUNT silent|short|wrong|vanish
 //!
-//! All connect. Then the `silent` ones say nothing, the `short` ones send what is no capsule, and each of
-//! the `wrong` ones sends a command whose data is in memory that it never gave: the target must end all of
-//! these connections, and the program ends when it has. The `vanish`ing ones wait for somebody to kill
-//! the program.
+//! All connect. Then the `silent` hosts send nothing, the `short` hosts send an invalid capsule, and each `wrong` host
+//! sends a command whose data is in memory that it never registered: the target must end all of these connections, and
+//! the program ends when it has. The `vanish` hosts wait until the program is killed.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

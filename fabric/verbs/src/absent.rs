@@ -1,5 +1,5 @@
-//! What stands in for `devices` in builds without the feature `rdma`: types that have no value. The calls
-//! that would make the first of them fail, so that the code above these types compiles, and never runs.
+//! Replacements for `devices` in builds without the feature `rdma`: types that have no value. The calls that would
+//! create the first values fail, so that the code above these types compiles, and never runs.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! Persistent memory from the writer's view.
 //!
-//! # What survives a cut
+//! # The state after a power cut
 //!
 //! A store goes to a cache of the CPU and from there to the medium, some time later and in any order.
 //! When the power fails, or the machine stops otherwise, these rules hold:
@@ -9,8 +9,8 @@
 //!   torn between any two words: some hold the new bytes and some the old ones.
 //! - **Any order.** A later store may survive without an earlier one, and a word that was stored
 //!   several times may have any of these values.
-//! - **Flush, then fence.** What was stored before a [`Medium::flush`] of its bytes, and that before a
-//!   [`Medium::fence`], survives. Without the fence the flush promises nothing.
+//! - **Flush, then fence.** Bytes stored before a [`Medium::flush`] of them that precedes a [`Medium::fence`] survive.
+//!   Without the fence the flush promises nothing.
 //! - **Nothing is certainly lost.** A cache may write a line back at any time, so that bytes that were
 //!   never flushed may survive too.
 //!

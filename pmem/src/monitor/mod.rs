@@ -28,7 +28,7 @@
 //! other; reservations may fail in the interrupted period. If the memory with the word is lost too,
 //! all connections are lost, and engines that reconnect accept any period as later.
 //!
-//! # What a client can do that does not keep to the protocol
+//! # The power of a client that breaks the protocol
 //!
 //! The paper trusts the engine. A data node that shares its memory with untrusted engines must know
 //! the power of each of them:
@@ -36,7 +36,7 @@
 //! | it can | and what bounds it |
 //! |---|---|
 //! | send I/Os without tokens | nothing here: the device serves them, and its own limits apply |
-//! | take more from the pool than it needs | the next check fills the pool again; tokens that it hoards are handed out twice, as those of any batch |
+//! | take more from the pool than it needs | the next check fills the pool again; hoarded tokens are handed out twice, as the tokens of any batch |
 //! | put tokens into the pool, or write nonsense to it | found at the next check, and repaired; it is not known who did it |
 //! | report more reservation tokens than it has | counted as R_i at most |
 //! | keep its tokens without using them | R_i at most, which were reserved for it; it is named |
@@ -85,8 +85,8 @@ pub enum Action {
     Grant(ClientId, GrantWord),
     /// Ask a client for reports.
     Ask(ClientId, Ask),
-    /// Post an operation on the pool's word, and report its result to [`Monitor::completed`]. It
-    /// must pass through the NIC unless that orders its atomics with those of the processor.
+    /// Post an operation on the pool's word, and report its result to [`Monitor::completed`]. It must pass through the
+    /// NIC unless the NIC orders its atomics with the processor's.
     Post(Ticket, Operation),
 }
 

@@ -318,7 +318,7 @@ impl Accept {
     ///
     /// # Errors
     ///
-    /// [`BadPrivateData`] if the bytes grant nothing that an engine can use.
+    /// [`BadPrivateData`] if the bytes grant nothing usable.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadPrivateData> {
         let raw: RawAccept = read(bytes)?;
         let rights =

@@ -25,7 +25,7 @@ pub(super) struct Choice {
 /// a group there is no key material (NVMe base 2.1, section 8.3.4.5.9).
 ///
 /// # Errors
-/// The message is malformed, asks for a forbidden key, or offers nothing that is allowed.
+/// The message is malformed, asks for a forbidden key, or offers nothing permitted.
 pub(super) fn choose(
     message: &[u8],
     allowed: &HostSecrets,

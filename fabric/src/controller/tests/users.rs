@@ -220,9 +220,8 @@ struct Modelled {
 }
 
 proptest! {
-    /// A host counts exactly while it is connected, and for the time after its last controller
-    /// ended without a shutdown of itself or of a successor. The stored hosts are the ones that
-    /// count.
+    /// A host counts exactly while it is connected, and for the time after its last controller ended without a shutdown
+    /// of itself or of a successor. The stored hosts are exactly the hosts that count.
     #[test]
     fn a_host_counts_as_a_model_says(
         steps in prop::collection::vec((0usize..3, 0u8..5, any::<bool>(), 0u64..400), 1..60)

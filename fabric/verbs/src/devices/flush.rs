@@ -1,10 +1,9 @@
 //! RDMA FLUSH (InfiniBand specification, annex A19): an operation that completes once the data of
 //! earlier WRITEs is placed in the peer's memory.
 //!
-//! Few devices support it, and libraries only if they are newer than the ones that this module may
-//! have been built with (Debian 12's have none, Debian 13's do). So its numbers and the place of
-//! its function are given here; a queue pair that was made with [`SEND_OPERATION`] has that
-//! function.
+//! Few devices support it, and libraries only if they are newer than the version that this module may have been built
+//! with (Debian 12's have none, Debian 13's do). So this module defines its numbers and the place of its function; a
+//! queue pair that was made with [`SEND_OPERATION`] has that function.
 
 use std::mem::offset_of;
 use std::ptr::NonNull;

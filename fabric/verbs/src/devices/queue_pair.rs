@@ -704,8 +704,8 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
             debug_assert!(false, "a completion of a work that was not posted");
             return;
         }
-        // A send queue is carried out in order: the works before the one with the completion are
-        // over, and were carried out, or they would have had one.
+        // A send queue executes works in order: works before the completed one succeeded, since a failed work always
+        // completes with an error.
         for left in (0..count).rev() {
             let Some(posted) = self.posted.pop_front() else { return };
             self.first = self.first.next();
