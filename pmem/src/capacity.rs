@@ -94,7 +94,7 @@ impl Estimator {
         self.profile
     }
 
-    /// Takes U, the I/Os that all clients completed in a period, and returns the estimate for the
+    /// Updates the estimate with U, the I/Os that all clients completed in a period, and returns the estimate for the
     /// next one.
     pub fn period_ended(&mut self, completed: Tokens) -> Tokens {
         if completed >= self.estimate {

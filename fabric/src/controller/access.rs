@@ -219,7 +219,8 @@ mod tests {
         })
     }
 
-    /// Says by bits whether an address is in a network, with mapped ones as IPv4.
+    /// Returns the prefix length of a network that contains an address, compared bit by bit, with IPv4-mapped ones as
+    /// IPv4.
     fn is_in(network: &IpNet, address: IpAddr) -> Option<u8> {
         let same = |a: u128, b: u128, width: u32, length: u8| {
             length == 0 || (a ^ b) >> (width - u32::from(length)) == 0

@@ -24,8 +24,8 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// Says why a Connect of a host to a subsystem is refused on a connection that came where
-    /// connections are over TLS as `channel` says; `None`: it is not.
+    /// Returns why a Connect of a host to a subsystem is refused on a connection of a listener with this TLS mode;
+    /// `None`: it is not.
     pub(super) fn refusal(
         &self,
         connection: ConnectionId,

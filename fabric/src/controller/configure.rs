@@ -98,7 +98,7 @@ impl Service {
         Ok(old)
     }
 
-    /// Gives a namespace another size in blocks.
+    /// Changes the size of a namespace, in blocks.
     ///
     /// # Errors
     /// There is no such subsystem or namespace.
@@ -133,7 +133,7 @@ impl Service {
         Ok(old)
     }
 
-    /// Lets a host connect.
+    /// Permits a host to connect.
     ///
     /// # Errors
     /// There is no such subsystem, the host's NQN is not well formed, or the host is in the list.
@@ -153,8 +153,8 @@ impl Service {
         Ok(())
     }
 
-    /// Gives a host other rights than before, and lets it come from other addresses; its controllers
-    /// end where one of their connections comes from elsewhere.
+    /// Changes the rights and addresses of a host. Its controllers end if one of their connections comes from another
+    /// address.
     ///
     /// # Errors
     /// There is no such subsystem, or the host is not in its list.
@@ -348,7 +348,7 @@ impl Service {
 }
 
 impl Controller {
-    /// Tells the host to look at a namespace.
+    /// Notifies the host that a namespace has changed.
     pub(super) fn announce(&mut self, nsid: u32) {
         self.changed.insert(nsid);
         self.events.raise(OptionalEvents::NAMESPACE_ATTRIBUTE);

@@ -330,8 +330,8 @@ impl Service {
         Ok(connected)
     }
 
-    /// Has a host prove itself on a queue that it has just connected, if it must. Discovery wants no
-    /// proof unless all hosts of the listener must authenticate.
+    /// Requires authentication on a queue that the host has just connected, if it must authenticate. Discovery requires
+    /// none unless all hosts of the listener must authenticate.
     fn gate_for(
         &mut self,
         now: Nanos,

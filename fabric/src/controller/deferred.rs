@@ -45,8 +45,8 @@ impl<P> DeferredCommands<P> {
         Some(self.waiting.swap_remove(at).place)
     }
 
-    /// Takes a completion of the service. Returns the place of the command that the completion
-    /// answers; `None` where that command was given up.
+    /// Handles a completion of the service. Returns the place of the command that the completion answers; `None` if
+    /// that command was given up.
     pub fn completed(&mut self, cid: u16) -> Option<P> {
         if let Some(at) = self.stale.iter().position(|&c| c == cid) {
             self.stale.remove(at);

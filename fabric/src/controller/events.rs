@@ -24,7 +24,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Takes a request. Returns false where as many requests as AERL allows are outstanding.
+    /// Adds a request. Returns false if as many requests as AERL permits are outstanding.
     pub(super) fn request(&mut self, cid: u16) -> bool {
         let room = self.requests.len() <= usize::from(AERL);
         if room {

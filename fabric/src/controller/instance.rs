@@ -112,8 +112,7 @@ impl Controller {
         }
     }
 
-    /// Gives the features back their defaults, as a reset does. Returns the Asynchronous Event
-    /// Requests, to be completed as aborted.
+    /// Resets the features to their defaults. Returns the Asynchronous Event Requests, to be completed as aborted.
     pub(super) fn reset(&mut self, config: &ServiceConfig) -> VecDeque<u16> {
         self.features = Features::new(config);
         self.changed.clear();

@@ -92,8 +92,8 @@ impl Service {
         controller.is_some_and(|c| c.properties.status.intersects(shutdown))
     }
 
-    /// Takes the daemon's answer to [`Action::Abort`]: whether the command was found and will be
-    /// completed as aborted. The answer has no effect where the ticket is no longer valid.
+    /// Handles the daemon's answer to [`Action::Abort`]: whether the command was found and will be completed as
+    /// aborted. The answer has no effect if the ticket is no longer valid.
     pub fn abort_done(&mut self, ticket: AbortTicket, aborted: bool) {
         let Some(abort) = self.aborts.remove(&ticket) else { return };
         self.complete_abort(abort, aborted);

@@ -4,8 +4,8 @@ use super::{AllowedHost, HostChange, HostPath, KeptHost, LostHost, Service};
 use crate::Nanos;
 
 impl Service {
-    /// Takes the hosts that used subsystems before the target started, as [`Self::unsaved_hosts`] gave
-    /// them. Called at most once, before hosts connect.
+    /// Restores the hosts that used subsystems before the target started, as [`Self::unsaved_hosts`] returned them.
+    /// Called at most once, before hosts connect.
     pub fn restore_hosts(&mut self, now: Nanos, hosts: Vec<(HostPath, KeptHost)>) {
         self.users.restore(now, hosts);
     }

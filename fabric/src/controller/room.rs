@@ -149,7 +149,7 @@ impl Room {
         controller.places = wanted;
     }
 
-    /// Takes a controller's places back.
+    /// Releases a controller's places.
     pub(super) fn give_back(&mut self, controller: &Controller) {
         self.tally(controller.kind).change(controller.address, controller.places, 0);
     }

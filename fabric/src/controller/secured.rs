@@ -5,14 +5,13 @@ use std::sync::Arc;
 use super::{ConnectionId, GeneratedKeys, KeyNames, Service};
 
 impl Service {
-    /// Takes note that a connection that was accepted is over TLS, with a key for these names: a
-    /// Connect with others is refused.
+    /// Notes that an accepted connection is over TLS, with a key for these names: a Connect with others is refused.
     pub fn secured(&mut self, connection: ConnectionId, names: KeyNames) {
         self.channels.add(connection, names);
     }
 
-    /// Has authentications make keys of TLS for hosts that ask for one, which `keys` keeps. Called at
-    /// most once, before hosts connect; without it such hosts are refused.
+    /// Enables the generation of TLS keys during authentication, for hosts that request one; `keys` stores them. Called
+    /// at most once, before hosts connect; without it such hosts are refused.
     pub fn set_generated_keys(&mut self, keys: Arc<dyn GeneratedKeys>) {
         self.gate.set_keys(keys);
     }

@@ -134,8 +134,8 @@ impl Service {
         of.copied().filter(|id| refused.contains(id) || limited(id)).collect()
     }
 
-    /// Gives the controllers of a subsystem the rights that their hosts have now, and tells the hosts
-    /// of the namespaces that they see otherwise.
+    /// Applies the present rights of hosts to a subsystem's controllers, and notifies the hosts of namespaces that they
+    /// see differently.
     pub(super) fn settle_rights(&mut self, nqn: &str) {
         let Some(subsystem) = self.subsystems.get(nqn) else { return };
         self.ana_changes += 1;

@@ -36,7 +36,7 @@ pub(super) struct Subsystem {
 }
 
 impl Subsystem {
-    /// Says why `host` may not connect from `address`; `None`: it may.
+    /// Returns why `host` may not connect from `address`; `None`: it may.
     pub(super) fn refusal(&self, host: &str, address: Option<IpAddr>) -> Option<Refusal> {
         refusal(self.spec.allow_any_host, &self.spec.hosts, host, address)
     }

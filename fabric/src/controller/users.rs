@@ -196,8 +196,8 @@ impl Users {
         }
     }
 
-    /// Takes the hosts that were kept before the target started: they are lost from now on, for nobody
-    /// knows how long the target was away.
+    /// Restores the hosts that were kept before the target started: they are lost from now on, since the length of the
+    /// target's absence is unknown.
     pub(super) fn restore(&mut self, now: Nanos, hosts: Vec<(HostPath, KeptHost)>) {
         for (path, kept) in hosts {
             self.saved.insert(path.clone(), kept.clone());

@@ -116,8 +116,8 @@ impl Service {
         }
     }
 
-    /// Has the other controllers of a host look at a namespace again that the host has taken by one of them. Linux
-    /// does not take a disk by one controller while it knows another one by the NSID through another controller.
+    /// Announces a namespace again to the other controllers of a host that has attached it by one of them. Linux does
+    /// not attach a disk by one controller while it knows another one by the NSID through another controller.
     fn announce_to_others(&mut self, id: ControllerId, nsid: u32) {
         let Some(first) = self.controllers.get(&id) else { return };
         let host = (first.host().to_owned(), first.host_id);

@@ -44,7 +44,7 @@ impl Association {
         }
     }
 
-    /// Takes the result of [`Action::Work`].
+    /// Handles the result of [`Action::Work`].
     pub fn worked(&mut self, now: Nanos, worked: WorkResult) {
         if self.step != Step::Authenticate {
             return;

@@ -151,7 +151,7 @@ impl Authentication {
         Names { host: &self.host, subsystem: &self.subsystem }
     }
 
-    /// Goes on after a message was sent.
+    /// Continues after a message was sent.
     pub fn sent(&mut self) -> Next {
         match core::mem::replace(&mut self.step, Step::Ending(Ok(()))) {
             Step::Negotiating => {
@@ -167,7 +167,7 @@ impl Authentication {
         }
     }
 
-    /// Takes a message of the controller; what lies behind it is ignored.
+    /// Handles a message of the controller; bytes behind it are ignored.
     pub fn received(&mut self, message: &[u8]) -> Next {
         let Some((kind, transaction)) = AuthHeader::read(message) else {
             return self.give_up(AuthFailure::Message);
@@ -186,7 +186,7 @@ impl Authentication {
         }
     }
 
-    /// Takes the result of a piece of work.
+    /// Continues with the result of a piece of work.
     pub fn worked(&mut self, worked: WorkResult) -> Next {
         let step = core::mem::replace(&mut self.step, Step::Ending(Ok(())));
         let (Step::Working(posed), Some(fresh)) = (step, worked.fresh) else {
@@ -198,7 +198,7 @@ impl Authentication {
         }
     }
 
-    /// Tells the controller why the host gives up.
+    /// Sends the controller the reason why the host gives up.
     fn give_up(&mut self, why: AuthFailure) -> Next {
         self.step = Step::Ending(Err(AuthError::Controller(why)));
         let message = FailureMessage::new(AuthKind::Failure2, self.transaction, why);

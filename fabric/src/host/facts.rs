@@ -135,7 +135,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Takes the facts from Identify Controller data.
+    /// Reads the facts from Identify Controller data.
     pub(super) fn identified(&mut self, data: &[u8]) -> Result<(), HostError> {
         let (id, _) = IdentifyController::read_from_prefix(data)
             .map_err(|_| HostError::Short { what: "Identify Controller", length: data.len() })?;

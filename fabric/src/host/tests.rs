@@ -89,7 +89,7 @@ impl Bench {
         bench
     }
 
-    /// Has the host send an admin command that reads. Returns the answer and its data.
+    /// Sends an admin command that reads from the host. Returns the answer and its data.
     fn answer_to(&mut self, sqe: Sqe, length: u32) -> (Cqe, Vec<u8>) {
         let sent = self.host.submit(sqe, None, length).unwrap();
         self.settle();

@@ -93,7 +93,7 @@ impl Commands {
         self.sq_flow_control
     }
 
-    /// Takes a command in, unless as many are outstanding as the queue has entries.
+    /// Accepts a command, unless as many are outstanding as the queue has entries.
     #[inline]
     pub(crate) fn take(&mut self, sqe: &Sqe) -> Option<SlotId> {
         if self.in_flight() >= self.entries as usize {
@@ -145,7 +145,7 @@ impl Commands {
         u16::try_from(index).ok().map(SlotId)
     }
 
-    /// Takes note that the rest of a command's capsule is on its way.
+    /// Notes that the rest of a command's capsule is on its way.
     pub(crate) fn await_capsule(&mut self, slot: SlotId) {
         if let Some((command, _)) = self.receiving(slot) {
             command.awaiting = Awaiting::Capsule;

@@ -76,9 +76,8 @@ pub trait Transport {
     /// missing.
     fn fetch_metered(&mut self, slot: SlotId, length: u32);
 
-    /// Lets at most `most` further bytes (and a DWORD at least) of a metered fetch come. Returns
-    /// the number of bytes granted: 0 where all was granted before, or the host still owes bytes
-    /// that were granted.
+    /// Grants at most `most` further bytes (and a DWORD at least) of a metered fetch. Returns the number of bytes
+    /// granted: 0 if all was granted before, or the host still owes granted bytes.
     fn grant(&mut self, slot: SlotId, most: u32) -> u32;
 
     /// Returns whether data is fetched by the shell, straight into the command's buffer, which has
@@ -102,9 +101,9 @@ pub trait Transport {
         let _ = bytes;
     }
 
-    /// Takes note that a part of a command's data that [`Self::take_fetch`] handed out is where it
-    /// belongs. Returns [`Received::DataEnd`] or [`Received::GrantEnd`] where that follows. A fetch
-    /// that failed has no such end: its connection is lost.
+    /// Notes that a part of a command's data that [`Self::take_fetch`] handed out is in its place. Returns
+    /// [`Received::DataEnd`] or [`Received::GrantEnd`] if that follows. A fetch that failed has no such end: its
+    /// connection is lost.
     fn fetched(&mut self, fetch: &Fetch) -> Option<Received<'static>> {
         let _ = fetch;
         None
@@ -152,15 +151,13 @@ pub trait Transport {
     /// `input`. With too little input to tell, [`Self::next`] would return no event either.
     fn brings_data(&self, input: &Chunk<'_, Self::Inbox>) -> bool;
 
-    /// Says where the next input belongs, if the input is data of a command that still wants it: a
-    /// shell may receive such data straight into the command's buffer, and say so by
-    /// [`Self::arrived`].
+    /// Returns where the next input belongs, if the input is data of a command that still wants it: a shell may receive
+    /// such data straight into the command's buffer, and report it by [`Self::arrived`].
     fn arriving(&self) -> Option<Arriving>;
 
-    /// Takes note of data that was received where [`Self::arriving`] said it belongs: `bytes` from
-    /// the offset on, no more than the length. These bytes are input that [`Self::next`] does not
-    /// see; a data digest is computed over them as over any other. Returns whether the command
-    /// still wants the bytes; the end of its data comes by [`Self::next`].
+    /// Notes data that was received at the place of [`Self::arriving`]: `bytes` from the offset on, no more than the
+    /// length. These bytes are input that [`Self::next`] does not see; a data digest is computed over them as over any
+    /// other. Returns whether the command still wants the bytes; the end of its data comes by [`Self::next`].
     fn arrived(&mut self, bytes: &[u8]) -> bool;
 
     /// Returns the number of unsent bytes, without the batch that is being sent.
@@ -170,8 +167,8 @@ pub trait Transport {
     /// batches as may be were handed out and have not come back: one of a stream.
     fn take_batch(&mut self) -> Option<Self::Batch>;
 
-    /// Takes back a batch that [`Self::take_batch`] handed out: sent, or as far as it was. Batches
-    /// come back in the order in which they were handed out.
+    /// Returns a batch of [`Self::take_batch`]: sent, or as far as it was. Batches are returned in the order in which
+    /// they were handed out.
     fn give_back(&mut self, batch: Self::Batch);
 
     /// Returns the number of bytes of all batches that are out, if a returned batch has arrived at

@@ -42,8 +42,8 @@ impl Framing {
         Self { phase: Phase::Head, buffer: [0; MAX_HEAD], have: 0, given: 0, digest: None }
     }
 
-    /// Takes the head of the next PDU, once all of it is there: from the chunk itself where it lies
-    /// in one, else from the buffer.
+    /// Removes the head of the next PDU, once all of it is there: from the chunk itself if it lies in one, else from
+    /// the buffer.
     #[inline]
     pub(crate) fn head<'a: 'b, 'b>(
         &'b mut self,
@@ -98,7 +98,7 @@ impl Framing {
         Ok(Some((shape, head)))
     }
 
-    /// Takes bytes into the buffer until `want` are there. Returns whether they are.
+    /// Copies bytes into the buffer until `want` are there. Returns whether they are.
     fn gather(&mut self, input: &mut &[u8], want: usize) -> bool {
         let take = want.saturating_sub(self.have).min(input.len());
         let (bytes, rest) = input.split_at(take);
@@ -123,8 +123,7 @@ impl Framing {
         bytes.get(..length.min(hlen).min(TermReq::MAX_DATA)).unwrap_or_default()
     }
 
-    /// Takes the data of the PDU whose head came last, if all of it and a correct digest are in the
-    /// chunk.
+    /// Removes the data of the PDU whose head came last, if all of it and a correct digest are in the chunk.
     #[inline]
     pub(crate) fn whole<'a>(&mut self, input: &mut &'a [u8], shape: &Shape) -> Option<&'a [u8]> {
         let (data, mut rest) = input.split_at_checked(shape.data as usize)?;
@@ -159,7 +158,7 @@ impl Framing {
         }
     }
 
-    /// Takes the next piece of the data that is expected; `None`: more bytes are needed.
+    /// Removes the next piece of the expected data; `None`: more bytes are needed.
     #[inline]
     pub(crate) fn data<'a>(&mut self, input: &mut &'a [u8]) -> Option<DataPiece<'a>> {
         let Phase::Data { left } = &mut self.phase else { return None };

@@ -189,7 +189,7 @@ impl<P: Payload + Clone> HostConnection<P> {
         Ok(HostReceived::Ready { max_h2c_data, header_digest: header, data_digest: data })
     }
 
-    /// Takes the head of a C2HData PDU: it must bring the next bytes that its command reads.
+    /// Handles the head of a C2HData PDU: it must bring the next bytes that its command reads.
     #[inline]
     fn c2h_data(&mut self, pdu: &DataPdu, shape: &Shape) -> Result<(), Violation> {
         let cid = pdu.cccid.get();
@@ -343,8 +343,8 @@ impl<P: Payload + Clone> HostTransport for HostConnection<P> {
         Ok(())
     }
 
-    /// Takes the next event from the input. On an error the H2CTermReq is queued, unless
-    /// [`Violation::answered`] is false.
+    /// Returns the next event from the input. On an error the H2CTermReq is queued, unless [`Violation::answered`] is
+    /// false.
     #[inline]
     fn next<'a>(
         &mut self,

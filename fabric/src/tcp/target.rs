@@ -191,7 +191,7 @@ impl<P: Payload> TargetConnection<P> {
         Ok(())
     }
 
-    /// Takes in a command whose capsule may have `most` bytes of data.
+    /// Accepts a command whose capsule may have `most` bytes of data.
     #[inline]
     fn take(
         commands: &mut Commands,
@@ -207,7 +207,7 @@ impl<P: Payload> TargetConnection<P> {
             .ok_or_else(|| Violation::sequence("more commands outstanding than queue entries"))
     }
 
-    /// Takes the in-capsule data of a command that was taken in, as far as it is there.
+    /// Removes the in-capsule data of an accepted command, as far as it is there.
     #[inline(always)]
     fn command<'a>(&mut self, slot: SlotId, shape: &Shape, input: &mut &'a [u8]) -> Received<'a> {
         let data = if shape.data == 0 {
@@ -223,7 +223,7 @@ impl<P: Payload> TargetConnection<P> {
         Received::Command { slot, data }
     }
 
-    /// Takes the head of an H2CData PDU: it must answer an R2T, contiguously, within the limits.
+    /// Handles the head of an H2CData PDU: it must answer an R2T, contiguously, within the limits.
     fn h2c_data(&mut self, pdu: &DataPdu, shape: &Shape) -> Result<(), Violation> {
         let unknown = || Violation::sequence("H2CData with a TTAG that no R2T is open for");
         let (slot, index) = self.tags.split(pdu.ttag.get());
@@ -253,7 +253,7 @@ impl<P: Payload> TargetConnection<P> {
         Ok(())
     }
 
-    /// Takes a piece of data; no event if the command has been answered already.
+    /// Handles a piece of data; no event if the command has been answered already.
     fn piece<'a>(&mut self, bytes: &'a [u8]) -> Option<Received<'a>> {
         let (slot, offset) = self.place;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -353,8 +353,8 @@ impl<P: Payload> Transport for TargetConnection<P> {
     type Batch = Batch<P>;
     type Violation = Violation;
 
-    /// Takes the next event from the input. On an error the C2HTermReq is queued, unless
-    /// [`Violation::answered`] is false.
+    /// Returns the next event from the input. On an error the C2HTermReq is queued, unless [`Violation::answered`] is
+    /// false.
     ///
     /// It is always inlined: an event that goes through memory is written in small parts and read in
     /// large ones, for which the CPU waits.

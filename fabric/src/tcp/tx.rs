@@ -159,7 +159,7 @@ impl<P: Payload> Tx<P> {
         Some(std::mem::take(&mut self.flying))
     }
 
-    /// Takes back the batch that [`Self::take`] handed out: sent, or as far as it was.
+    /// Returns the batch of [`Self::take`]: sent, or as far as it was.
     pub fn give_back(&mut self, batch: Batch<P>) {
         self.flying = batch;
         self.taken = false;

@@ -85,9 +85,8 @@ impl<'a> Identity<'a> {
         found
     }
 
-    /// Takes a secret that was derived for this identity elsewhere, as nvme-cli puts it into a keyring
-    /// of the kernel. `None` where it is not as long as the hash, and for a generated PSK, which the
-    /// target has made itself.
+    /// Makes a PSK from a secret that was derived for this identity elsewhere, as nvme-cli stores it in a keyring of
+    /// the kernel. `None` if it is not as long as the hash, and for a generated PSK, which the target has made itself.
     #[must_use]
     pub fn derived(&self, secret: Zeroizing<Vec<u8>>) -> Option<TlsPsk> {
         let length = self.length;

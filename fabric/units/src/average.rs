@@ -52,7 +52,7 @@ impl Average {
         self
     }
 
-    /// Takes a sample and returns the new value; a sample that is not finite is ignored.
+    /// Adds a sample and returns the new value; a sample that is not finite is ignored.
     #[inline]
     pub fn add(&mut self, sample: f64) -> f64 {
         self.add_by(sample, self.weight)

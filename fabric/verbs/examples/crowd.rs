@@ -45,7 +45,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Takes the next event.
+    /// Handles the next event.
     fn take(&mut self) {
         let (token, stage) = match next_event(&self.channel) {
             Event::AddressResolved(token) => (token, Stage::HasAddress),

@@ -80,7 +80,7 @@ struct End {
 }
 
 impl End {
-    /// Takes all completed work, and sleeps until some completes if there is none.
+    /// Returns all completed work, and sleeps until some completes if there is none.
     fn next(&mut self) -> Vec<Over> {
         if !self.over.is_empty() {
             return self.over.drain(..).collect();

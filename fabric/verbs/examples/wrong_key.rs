@@ -98,7 +98,7 @@ fn meet(
     Met::Ended(answers)
 }
 
-/// Takes completions. Returns the number of answers among them.
+/// Polls completions. Returns the number of answers among them.
 fn take(completions: &mut CompletionQueue, pair: &mut ActivePair<Vec<u8>, Vec<u8>>) -> usize {
     let mut taken: Vec<Completion> = Vec::new();
     completions.poll(&mut taken).unwrap();

@@ -50,7 +50,7 @@ impl Arena {
         Self { number, geometry, lanes, groups }
     }
 
-    /// Takes a lane that is free; the search begins at `preferred`.
+    /// Locks a free lane; the search begins at `preferred`.
     fn lane(&self, preferred: usize) -> Option<(u32, MutexGuard<'_, Lane>)> {
         let count = self.lanes.len();
         let numbered = |index: usize, lane| Some((u32::try_from(index).ok()?, lane));

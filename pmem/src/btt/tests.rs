@@ -413,7 +413,7 @@ impl Medium for Words {
 
     fn flush(&self, _: u64, _: u64) {}
 
-    /// Lets other threads run between the steps of some writes.
+    /// Yields to other threads between the steps of some writes.
     fn fence(&self) {
         if fastrand::u8(..) < self.yields {
             std::thread::yield_now();

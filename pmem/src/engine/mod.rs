@@ -124,12 +124,12 @@ impl Engine {
         })
     }
 
-    /// Takes `count` requests of the client.
+    /// Adds `count` requests of the client.
     pub fn request(&mut self, count: u64) {
         self.waiting += Tokens(count);
     }
 
-    /// Takes back up to `count` requests that still wait, and returns how many these were.
+    /// Withdraws up to `count` waiting requests, and returns their number.
     pub fn withdraw(&mut self, count: u64) -> u64 {
         let withdrawn = self.waiting.min(Tokens(count));
         self.waiting -= withdrawn;
@@ -180,8 +180,8 @@ impl Engine {
         }
     }
 
-    /// Takes the request for reports; one for another period than the present counts only if that
-    /// period begins.
+    /// Handles the request for reports; a request for another period than the present counts only if that period
+    /// begins.
     pub fn ask(&mut self, ask: Ask) {
         let news = self.current.is_none_or(|current| {
             ask.period == current.number || ask.period.after(current.number).is_some()
@@ -206,7 +206,7 @@ impl Engine {
         self.next_report().or_else(|| self.next_grant()).or_else(|| self.next_io(now))
     }
 
-    /// Takes the completion of an operation. Returns false where no such operation was under way.
+    /// Handles the completion of an operation. Returns false if no such operation was in flight.
     pub fn completed(&mut self, now: Nanos, completion: Completion) -> bool {
         let Some(purpose) = self.flights.end(completion.ticket) else { return false };
         match (purpose, completion.result) {
@@ -227,7 +227,7 @@ impl Engine {
         true
     }
 
-    /// Takes the completion of an I/O.
+    /// Handles the completion of an I/O.
     pub fn io_completed(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
         if let Some(current) = &mut self.current {
@@ -235,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// Takes note that an operation could not be posted; it is wanted again later.
+    /// Notes that an operation could not be posted; it is wanted again later.
     pub fn not_posted(&mut self, now: Nanos, ticket: Ticket) {
         match self.flights.end(ticket) {
             Some(Purpose::Fetch) => self.fetch_after = now + self.settings.interval,

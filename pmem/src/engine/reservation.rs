@@ -26,7 +26,7 @@ impl Reservation {
         self.left
     }
 
-    /// Takes a token for an I/O. Returns whether there was one.
+    /// Spends a token on an I/O. Returns whether there was one.
     pub(super) fn take(&mut self) -> bool {
         let had = !self.left.is_zero();
         self.left -= Tokens(1);

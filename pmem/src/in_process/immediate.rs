@@ -13,7 +13,7 @@ pub struct Immediate<'a> {
 }
 
 impl<'a> Immediate<'a> {
-    /// Gives access to a memory.
+    /// Makes an access to a memory.
     #[must_use]
     pub const fn new(memory: &'a mut Memory) -> Self {
         Self { memory, done: VecDeque::new() }

@@ -25,7 +25,7 @@ impl Unsettled {
         self.flushed.push((thread, self.values.len()));
     }
 
-    /// Takes out the values that a thread's fence settles, and returns the last of them.
+    /// Removes the values that a thread's fence settles, and returns the last of them.
     fn fence(&mut self, thread: ThreadId) -> Option<u64> {
         let place = self.flushed.iter().position(|(flusher, _)| *flusher == thread)?;
         let (_, settled) = self.flushed.swap_remove(place);

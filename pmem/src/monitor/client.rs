@@ -89,8 +89,7 @@ impl Client {
         self.unchanged >= self.patience
     }
 
-    /// Takes the word that the client wrote last. Returns whether it says what cannot be; then the
-    /// part of it that can be counts.
+    /// Handles the client's last word. Returns whether the word is impossible; then the possible part of it counts.
     pub(super) fn take(&mut self, word: u64, bounds: Bounds) -> bool {
         let report = ReportWord::unpack(word);
         if !report.is_of(bounds.period) || self.last == Some(word) {

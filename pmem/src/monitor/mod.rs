@@ -266,7 +266,7 @@ impl Monitor {
         self.begin_period(now);
     }
 
-    /// Takes the completion of an operation on the pool.
+    /// Handles the completion of an operation on the pool.
     pub fn completed(&mut self, completion: Completion) {
         let news = self.pool.completed(completion);
         self.actions.extend(news.post.map(|(ticket, operation)| Action::Post(ticket, operation)));
@@ -281,7 +281,7 @@ impl Monitor {
         }
     }
 
-    /// Takes note that an operation on the pool could not be posted; it is wanted again later.
+    /// Notes that an operation on the pool could not be posted; it is wanted again later.
     pub fn not_posted(&mut self, ticket: Ticket) {
         let result = Err(Failed::Disconnected);
         self.pool.completed(Completion { ticket, result });

@@ -85,8 +85,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Lets the file system allocate space for the first `bytes` bytes of a file, without changing
-/// their content, so that no store to a mapping finds the file system full.
+/// Allocates file system space for the first `bytes` bytes of a file, without changing their content, so that no store
+/// to a mapping finds the file system full.
 ///
 /// # Errors
 /// There is not enough space, or the file system cannot do this.

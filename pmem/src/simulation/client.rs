@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Takes all requests back that wait.
+    /// Withdraws all waiting requests.
     pub(super) fn withdraw(&mut self) {
         match &mut self.sender {
             Sender::Engine(engine) => {

@@ -85,7 +85,7 @@ impl World {
         self.record
     }
 
-    /// Goes on to the next time at which something happens. Returns false where nothing will.
+    /// Advances to the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         let now = self.node.next_event().min(self.events.next_time().unwrap_or(Nanos::MAX));
         if now == Nanos::MAX {
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Tells a client something, and lets it act.
+    /// Calls a client, and runs it.
     fn tell(&mut self, index: usize, what: impl FnOnce(&mut Client)) {
         if let Some(client) = self.clients.get_mut(index) {
             what(client);
@@ -207,7 +207,7 @@ impl World {
         self.check();
     }
 
-    /// Lets the monitor make its check.
+    /// Runs the monitor's check.
     fn check(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
         let (before, capacity, asked) = (monitor.period(), monitor.capacity(), monitor.is_asking());
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// Gives the clients the requests of a period.
+    /// Adds the requests of a period to the clients.
     fn begin_period(&mut self) {
         if self.monitor.is_none() {
             self.finish_period(Tokens::ZERO, false);
@@ -325,7 +325,7 @@ impl World {
         }
     }
 
-    /// Takes the completions of a connection.
+    /// Handles the completions of a connection.
     fn completion(&mut self, port: PortId) {
         let now = self.now;
         if port == self.monitor_port {

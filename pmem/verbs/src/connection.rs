@@ -110,8 +110,8 @@ impl Dial {
         Ok(Self { address, request, operations, time, stage: Stage::Resolving(id) })
     }
 
-    /// Takes an event of the connection. Returns the provider once the connection stands, with what
-    /// buffers are registered by.
+    /// Handles an event of the connection. Returns the provider once the connection is established, with the registry
+    /// of buffers.
     ///
     /// # Errors
     ///

@@ -108,7 +108,7 @@ impl Gate {
         }
     }
 
-    /// Takes `count` requests of the client.
+    /// Adds `count` requests of the client.
     pub fn want(&mut self, count: u64) {
         match &mut self.kind {
             Kind::Engine(engine) => engine.request(count),
@@ -116,7 +116,7 @@ impl Gate {
         }
     }
 
-    /// Takes back all requests that wait.
+    /// Withdraws all waiting requests.
     pub fn want_no_more(&mut self) {
         match &mut self.kind {
             Kind::Engine(engine) => _ = engine.withdraw(u64::MAX),
@@ -153,7 +153,7 @@ impl Gate {
         self.engine().map_or(Nanos::MAX, Engine::next_tick)
     }
 
-    /// Takes the completion of an I/O.
+    /// Handles the completion of an I/O.
     pub fn io_completed(&mut self) {
         match &mut self.kind {
             Kind::Engine(engine) => engine.io_completed(),
@@ -161,17 +161,17 @@ impl Gate {
         }
     }
 
-    /// Takes the completion of an operation on a word.
+    /// Handles the completion of an operation on a word.
     pub fn completed(&mut self, now: Nanos, completion: Completion) {
         self.tell(|engine| _ = engine.completed(now, completion));
     }
 
-    /// Takes note that an operation on a word could not be posted.
+    /// Notes that an operation on a word could not be posted.
     pub fn not_posted(&mut self, now: Nanos, ticket: Ticket) {
         self.tell(|engine| engine.not_posted(now, ticket));
     }
 
-    /// Takes a message of the data node.
+    /// Handles a message of the data node.
     pub fn message(&mut self, now: Nanos, message: Message) {
         self.tell(|engine| match message {
             Message::Push(push) => engine.push(now, push),
@@ -186,7 +186,7 @@ impl Gate {
         self.ended.pop_front()
     }
 
-    /// Tells the engine something, and sees whether a period begins with it.
+    /// Calls the engine, and checks whether a period begins with it.
     fn tell(&mut self, what: impl FnOnce(&mut Engine)) {
         let Kind::Engine(engine) = &mut self.kind else { return };
         let (before, completed, pushed) =
@@ -228,7 +228,7 @@ mod tests {
         Gate::new(pace, settings()).unwrap()
     }
 
-    /// Lets all I/Os go that may, and completes them. Returns their number.
+    /// Releases all permitted I/Os, and completes them. Returns their number.
     fn run(gate: &mut Gate, now: Nanos) -> u64 {
         let mut ios = 0;
         while let Some(step) = gate.next(now) {

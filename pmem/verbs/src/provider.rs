@@ -68,7 +68,7 @@ impl Provider {
         &self.pair
     }
 
-    /// Gives the connection back, for operations with other keys.
+    /// Returns the connection, for operations with other keys.
     #[must_use]
     pub fn into_pair(self) -> Pair {
         self.pair

@@ -50,8 +50,8 @@ impl Service {
         self.gate.work(connection)
     }
 
-    /// Takes the result of a queue's work; `None`: nobody had time to do it, and the host may begin
-    /// again. The call has no effect where the queue has ended.
+    /// Handles the result of a queue's work; `None`: the work was not done, and the host may begin again. The call has
+    /// no effect if the queue has ended.
     pub fn authentication_worked(&mut self, connection: ConnectionId, worked: Option<WorkResult>) {
         let done = worked.is_some();
         let Some(cid) = self.gate.worked(connection, worked) else { return };

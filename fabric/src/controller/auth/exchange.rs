@@ -216,7 +216,7 @@ impl Authentication {
         }
     }
 
-    /// Takes the result of a piece of work. `sequence` makes the number of a challenge.
+    /// Continues with the result of a piece of work. `sequence` makes the number of a challenge.
     pub fn worked(
         &mut self,
         worked: WorkResult,
@@ -283,7 +283,7 @@ impl Authentication {
         })
     }
 
-    /// Lets the host begin again: a piece of work was not done.
+    /// Returns to the start of the exchange: a piece of work was not done.
     pub fn begin_again(&mut self) {
         self.step = Step::Idle;
         self.stay_open();

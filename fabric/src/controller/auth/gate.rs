@@ -180,8 +180,8 @@ impl Gate {
         pending.is_some_and(|pending| pending.cid == cid)
     }
 
-    /// Takes a message of a queue's Authentication Send, the command `cid`. `agreed` is the key that
-    /// the host may have made on the queue.
+    /// Handles a message of a queue's Authentication Send, the command `cid`. `agreed` is the key that the host may
+    /// generate on the queue.
     pub(super) fn sent(
         &mut self,
         now: Nanos,
@@ -260,7 +260,7 @@ impl Gate {
         self.queues.get_mut(&connection)?.pending.as_mut()?.work.take()
     }
 
-    /// Takes the result of a queue's work; `None`: it was not done. Returns the command that waited.
+    /// Handles the result of a queue's work; `None`: it was not done. Returns the waiting command.
     pub(super) fn worked(
         &mut self,
         connection: ConnectionId,

@@ -65,7 +65,7 @@ fn hosts_see_allowed_subsystems_at_any_read_size() {
     bench.fails(known, &log(0x70, 4, end + 4, true), Status::INVALID_FIELD);
 }
 
-/// Takes all actions, which tell hosts of changes. Returns their admin queues.
+/// Removes all actions, which notify hosts of changes. Returns their admin queues.
 fn told_of_changes(bench: &mut Bench) -> Vec<ConnectionId> {
     let told = bench.actions().into_iter().map(|action| match action {
         Action::Complete { connection, cid: 7, result: DISCOVERY_CHANGED, .. } => connection,

@@ -252,7 +252,7 @@ impl Bench {
         std::iter::from_fn(|| self.service.poll_action()).collect()
     }
 
-    /// Takes all actions. Returns the queues and results of the completions among them.
+    /// Removes all actions. Returns the queues and results of the completions among them.
     pub(crate) fn take_completions(&mut self) -> Vec<(ConnectionId, u64)> {
         let completion = |action| match action {
             Action::Complete { connection, result, .. } => Some((connection, result)),

@@ -31,9 +31,9 @@ enum Change {
     /// Adds a namespace for the hosts at these bits, for all if 0. An existing one is shown to
     /// these hosts instead, and removed if it is for them.
     Namespace { nsid: u32, hosts: u8 },
-    /// Gives a namespace another size.
+    /// Resizes a namespace.
     Resize { nsid: u32, blocks: u64 },
-    /// Gives a host an entry with these rights; `None` takes the entry away.
+    /// Sets a host's entry with these rights; `None` removes the entry.
     Rights { host: usize, rights: Option<HostRights> },
 }
 

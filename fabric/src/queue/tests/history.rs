@@ -71,7 +71,7 @@ fn limit(random: &mut Rng) -> usize {
     if random.bool() { usize::MAX } else { 1 + random.usize(..9000) }
 }
 
-/// Takes a chunk from the front of a wire.
+/// Removes a chunk from the front of a wire.
 fn chunk<U>(wire: &mut Vec<U>, random: &mut Rng) -> Vec<U> {
     let n = match random.usize(..3) {
         0 => wire.len(),
@@ -89,7 +89,7 @@ struct Target<J: Joined> {
 }
 
 impl<J: Joined> Target<J> {
-    /// Takes arrived units. Half of the times, data of a command is received in its place.
+    /// Receives arrived units. Half of the times, data of a command is received in its place.
     fn receive(&mut self, mut input: &[J::ToTarget], history: &History, random: &mut Rng) {
         while !input.is_empty() {
             let arriving = self.connection.arriving().filter(|_| random.bool());

@@ -38,9 +38,9 @@ pub(super) trait Joined {
         host: &mut Self::Host,
         input: &mut &'a [Self::ToHost],
     ) -> Event<HostReceived<'a>>;
-    /// Takes units that the target sends, of bytes `limit` at the most.
+    /// Removes units that the target sends, of bytes `limit` at the most.
     fn from_target(target: &mut Self::Target, limit: usize) -> Vec<Self::ToHost>;
-    /// Takes units that the host sends, of bytes `limit` at the most.
+    /// Removes units that the host sends, of bytes `limit` at the most.
     fn from_host(host: &mut Self::Host, limit: usize) -> Vec<Self::ToTarget>;
     /// Returns the bytes that these units are, where the target said that data arrives.
     fn data(units: &[Self::ToTarget]) -> &[u8];

@@ -99,14 +99,14 @@ impl<P: Payload, B> HostQueue<P, B> {
         }
     }
 
-    /// Lets no more than `most` capsules be outstanding from now on: as many as the target says that it
-    /// has receive buffers for (CRQSIZE).
+    /// Limits the outstanding capsules to `most` from now on: the number of receive buffers that the target reports
+    /// (CRQSIZE).
     pub fn limit_capsules(&mut self, most: u16) {
         self.most = most.into();
     }
 
-    /// Takes the next action of the host's end. A capsule waits for a response if the target may
-    /// have no receive buffer for it, and blocks the actions behind it.
+    /// Removes and returns the next action of the host's end. A capsule waits for a response if the target may have no
+    /// receive buffer for it, and blocks the actions behind it.
     pub fn take_post(&mut self) -> Option<HostPost<P>> {
         if let Some(HostPost::Capsule { .. }) = self.outbox.front() {
             if self.outstanding >= self.most {
@@ -140,7 +140,7 @@ impl<P: Payload, B> HostQueue<P, B> {
         Ok((cqe, if cqe.status().is_success() { expected } else { 0 }))
     }
 
-    /// Takes a response capsule. Returns the data that the command has read, else the response.
+    /// Handles a response capsule. Returns the data that the command has read, else the response.
     fn capsule<'a>(
         &mut self,
         bytes: &[u8],

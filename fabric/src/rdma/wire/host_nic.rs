@@ -50,7 +50,7 @@ impl<P: Payload> HostNic<P> {
         Self { queue: HostQueue::new(params), memory: Vec::new(), length, part: part as usize }
     }
 
-    /// Takes the command capsules that the end sends.
+    /// Removes the command capsules that the end sends.
     pub fn take_capsules(&mut self, capsules: &mut impl Extend<Vec<u8>>) {
         while let Some(post) = self.queue.take_post() {
             match post {

@@ -38,7 +38,7 @@ impl NicTarget {
         Self { queue, out: Vec::new(), ending: None }
     }
 
-    /// Takes the work that the end wants to post; earlier work has been sent.
+    /// Removes the work that the end wants to post; earlier work has been sent.
     pub(crate) fn transmit(&mut self) -> Vec<ToHost> {
         for batch in self.out.drain(..) {
             self.queue.give_back(batch);
@@ -115,7 +115,7 @@ impl NicHost {
         Self { end: HostNic::new(parts, part, invalidate), answers: Vec::new() }
     }
 
-    /// Takes the messages of the end and its device.
+    /// Removes the messages of the end and its device.
     pub(crate) fn transmit(&mut self) -> Vec<ToTarget> {
         let mut capsules = Vec::new();
         self.end.take_capsules(&mut capsules);

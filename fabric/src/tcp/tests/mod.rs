@@ -9,7 +9,7 @@ mod violations;
 use crate::queue::Payload;
 use crate::tcp::Tx;
 
-/// Takes all queued output, as a socket would.
+/// Removes all queued output, as a socket would.
 fn sent<P: Payload>(tx: &mut Tx<P>) -> Vec<u8> {
     let mut all = Vec::new();
     while tx.begin() {

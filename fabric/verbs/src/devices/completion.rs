@@ -188,7 +188,7 @@ impl CompletionQueue {
         Arc::clone(&self.0)
     }
 
-    /// Takes up to 32 completions. Returns whether there may be more.
+    /// Polls up to 32 completions. Returns whether there may be more.
     ///
     /// # Errors
     /// The device has failed.

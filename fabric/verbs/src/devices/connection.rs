@@ -18,7 +18,7 @@ use super::device::Device;
 use crate::error::Error;
 use crate::params::{ConnectionParams, Token};
 
-/// Lets calls on a descriptor return where there is nothing to take.
+/// Makes calls on a descriptor return instead of blocking.
 pub(super) fn set_non_blocking(fd: BorrowedFd<'_>) -> Result<(), Error> {
     let call = |source: nix::Error| Error::Call { call: "fcntl", source: source.into() };
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).map_err(call)?);

@@ -37,7 +37,7 @@ impl DeviceEvents {
         &self.device
     }
 
-    /// Takes the next event; `None` where there is none.
+    /// Returns the next event; `None` if there is none.
     ///
     /// # Errors
     /// The device is gone.
@@ -128,7 +128,7 @@ fn text(kind: u32) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Takes an event of a kind with a port's number.
+    /// Reads an event of a kind with a port's number.
     fn read_event(kind: u32, port: i32) -> DeviceEvent {
         let mut event = MaybeUninit::<ibv_async_event>::zeroed();
         let raw = event.as_mut_ptr();

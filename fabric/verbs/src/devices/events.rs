@@ -13,7 +13,7 @@ use crate::event::{ConnectRequest, Event};
 use crate::params::Token;
 
 impl EventChannel {
-    /// Takes the next event; `None` where there is none.
+    /// Returns the next event; `None` if there is none.
     ///
     /// # Errors
     /// The kernel has failed.

@@ -170,7 +170,7 @@ impl OneSided {
         }
     }
 
-    /// Takes the pending events, and passes them on in order.
+    /// Polls the pending events, and passes them on in order.
     ///
     /// # Errors
     /// The device has failed.

@@ -237,9 +237,8 @@ impl QueuePair {
         Ok(pair)
     }
 
-    /// Lets SENDs copy data of up to `most` bytes when they are posted. Such data need not lie in
-    /// registered memory, which is expensive to make for each. `sends` equals the queue pair's
-    /// size.
+    /// Copies data of SENDs of up to `most` bytes when they are posted. Such data need not be in registered memory,
+    /// whose registration for each SEND is expensive. `sends` equals the queue pair's size.
     ///
     /// # Errors
     /// There is no memory.
@@ -327,7 +326,7 @@ impl QueuePair {
         self.number
     }
 
-    /// Lets this thread use the queue pair.
+    /// Makes the queue pair usable by this thread.
     #[must_use]
     pub fn activate<P: Stable, B: StableMut>(self) -> ActivePair<P, B> {
         let received = Received::new(Arc::clone(&self.receive), self.receives);
@@ -628,7 +627,7 @@ impl<P: Stable, B: StableMut> ActivePair<P, B> {
         Ok(())
     }
 
-    /// Gives the device the work requests of all works behind the first `before`.
+    /// Posts the work requests of all works behind the first `before` to the device.
     ///
     /// # Errors
     /// The device has refused one of them; with the number of those before it, which are posted.

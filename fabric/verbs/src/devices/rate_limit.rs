@@ -54,7 +54,7 @@ impl RateLimit {
         self.range
     }
 
-    /// Takes note that the queue pair is about to be destroyed: nothing is set any more.
+    /// Ends the setting of limits: the queue pair is about to be destroyed.
     pub(super) fn end(&self) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).0 = null_mut();
     }

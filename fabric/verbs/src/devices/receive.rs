@@ -98,12 +98,12 @@ impl Received {
         Some(ReceiveBuffer { of: Rc::clone(self), index, length })
     }
 
-    /// Takes the buffers that may go to the device again.
+    /// Removes the buffers that may be posted again.
     pub(super) fn take_free(&self) -> Vec<u16> {
         self.free.take()
     }
 
-    /// Gives buffers back that did not go to the device.
+    /// Returns buffers that were not posted.
     pub(super) fn put_back(&self, free: Vec<u16>) {
         *self.free.borrow_mut() = free;
     }

@@ -34,7 +34,7 @@ impl SharedMemory {
         self.0.length()
     }
 
-    /// Lets peers reach a part of the memory from queue pairs of a domain, until the region is dropped.
+    /// Registers a part of the memory for peers on queue pairs of a domain, until the region is dropped.
     ///
     /// # Errors
     /// As [`Region::part`].

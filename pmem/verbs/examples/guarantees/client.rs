@@ -64,7 +64,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes the data read, and compares it with the expected data.
+    /// Compares the data read with the expected data.
     fn take(&mut self) {
         while let Some(transfer) = self.client.transferred() {
             if transfer.result.is_ok() {

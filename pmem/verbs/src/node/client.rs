@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// Takes a completion of the client's queue pair.
+    /// Handles a completion of the client's queue pair.
     pub(super) fn complete(
         &mut self,
         completion: Completion,

@@ -267,7 +267,7 @@ impl Node {
         self.forget(number);
     }
 
-    /// Tells a client that its writes survive, or that they do not: its answer to a [`Sync`].
+    /// Answers a client's [`Sync`]: whether its writes survive.
     pub fn synced(&mut self, key: GrantKey, ticket: u32, done: bool) {
         let Some(number) = self.number_of(key) else { return };
         if let Some(Some(client)) = self.clients.get_mut(number) {
@@ -336,7 +336,7 @@ impl Node {
         Ok(())
     }
 
-    /// Takes an event of the node's connection to itself.
+    /// Handles an event of the node's connection to itself.
     fn dialled(&mut self, event: Event) -> Result<(), NodeError> {
         let Some(dial) = &mut self.dial else { return Ok(()) };
         if let Some((provider, _)) = dial.event(event)? {

@@ -15,7 +15,7 @@ fn agreeing(agreed: Concatenation) -> Queue {
 }
 
 impl Queue {
-    /// Lets a host have a key made. Returns its own, or how the target ended the exchange.
+    /// Generates a key with a host. Returns the host's key, or how the target ended the exchange.
     fn make_key(&mut self, host: Host) -> Result<GeneratedKey, AuthFailure> {
         self.send(&host.negotiate());
         let (received, challenge) = self.fetch();

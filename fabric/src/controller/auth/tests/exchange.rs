@@ -18,7 +18,7 @@ impl Queue {
         why
     }
 
-    /// Lets a host authenticate. Returns how it ends for the host, and every message.
+    /// Runs a host's authentication. Returns its result for the host, and every message.
     fn run(&mut self, host: (host::Authentication, Vec<u8>)) -> (Result<(), AuthError>, Messages) {
         let (mut host, first) = host;
         let mut next = Next::Send(first);

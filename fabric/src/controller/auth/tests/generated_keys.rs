@@ -86,7 +86,7 @@ fn queue(
     (id, connected.map_err(|rejected| rejected.reason))
 }
 
-/// Lets a host have a key made on an admin queue. Returns its own, or how the target ended the exchange.
+/// Generates a host's key on an admin queue. Returns the host's key, or how the target ended the exchange.
 fn exchange(bench: &mut Bench, id: ConnectionId, host: Host) -> Result<GeneratedKey, AuthFailure> {
     exchange_on(bench, Queue::Admin(id), host)
 }

@@ -34,7 +34,7 @@ fn keyed(cid: u16, length: u32, invalidate: bool) -> Sqe {
     sqe(cid, SglDescriptor::keyed(0x1_0000, length, 77, invalidate))
 }
 
-/// Lets a capsule arrive. Returns the command's slot and its in-capsule data.
+/// Delivers a capsule. Returns the command's slot and its in-capsule data.
 fn arrive(queue: &mut Queue, sqe: &Sqe, data: &[u8]) -> Result<(SlotId, Vec<u8>), String> {
     let capsule = [[sqe.as_bytes(), data].concat()];
     match queue.next(&mut &capsule[..]) {
@@ -47,7 +47,7 @@ fn arrive(queue: &mut Queue, sqe: &Sqe, data: &[u8]) -> Result<(SlotId, Vec<u8>)
     }
 }
 
-/// Lets a command with data in the host's memory arrive.
+/// Delivers a command with data in the host's memory.
 fn take(queue: &mut Queue, cid: u16, length: u32) -> SlotId {
     arrive(queue, &keyed(cid, length, false), &[]).unwrap().0
 }
