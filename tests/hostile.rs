@@ -88,8 +88,7 @@ impl Scene {
         Ok(Self { daemon, innocent, target, newcomers: 0, _disk: disk })
     }
 
-    /// Lets innocent hosts go on beside attacks, each for `least` rounds at least and until `time` is
-    /// over.
+    /// Runs innocent hosts beside attacks, each for `least` rounds at least and until `time` is over.
     fn beside(&mut self, attacks: &[Attack], least: usize, time: Duration) -> Result<Seen> {
         let over = AtomicBool::new(false);
         let settled = AtomicBool::new(false);
@@ -182,8 +181,8 @@ fn innocent_hosts_go_on_beside_all_attacks_together() -> Result<()> {
     go_on_beside(&Attack::ALL)
 }
 
-/// Lets innocent hosts go on beside attacks, all of them off the reactor's core where there is
-/// another: hosts are other machines.
+/// Runs innocent hosts beside attacks, all of them off the reactor's core if there is another: hosts are other
+/// machines.
 fn measure(scene: &mut Scene, attacks: &[Attack], least: usize, time: Duration) -> Result<Seen> {
     std::thread::scope(|scope| {
         let hosts = scope.spawn(|| {

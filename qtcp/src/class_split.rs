@@ -75,7 +75,7 @@ pub struct ClassFlow {
 }
 
 impl ClassFlow {
-    /// Takes the flow off its link.
+    /// Removes the flow from its link.
     pub fn leave(&mut self, link: Option<&mut Link>) {
         if let (Some(id), Some(link)) = (self.id.take(), link) {
             link.remove(id);
@@ -104,9 +104,9 @@ pub struct ClassSplit<'a> {
 const UNDER_WAY: f64 = 1.25;
 
 impl ClassSplit<'_> {
-    /// Lets each class that the connection carries observe its part. Returns the limit of all
-    /// classes together, if any is limited. A class that is not limited, or wants less than its
-    /// limit, adds its present rate and some room: otherwise the others would use its unused part.
+    /// Observes each class that the connection carries. Returns the limit of all classes together, if any is limited. A
+    /// class that is not limited, or wants less than its limit, adds its present rate and some room: otherwise the
+    /// others would use its unused part.
     pub fn observe(
         &self,
         now: Nanos,

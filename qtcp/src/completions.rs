@@ -121,14 +121,14 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Takes note that a work request with so many bytes of data is posted.
+    /// Notes that a work request with so many bytes of data is posted.
     #[inline]
     pub fn post(&mut self, now: Nanos, bytes: u64) -> Posted {
         self.under_way = self.under_way.saturating_add(bytes);
         Posted { at: now, bytes, ahead: self.under_way }
     }
 
-    /// Takes note that a work request is complete, and publishes it.
+    /// Notes that a work request is complete, and publishes it.
     #[inline]
     pub fn complete(&mut self, now: Nanos, posted: Posted, completions: &Completions) {
         self.under_way = self.under_way.saturating_sub(posted.bytes);

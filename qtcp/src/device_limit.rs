@@ -43,8 +43,8 @@ impl DeviceLimit {
         Self { rates, wire: 1.0 + HEADERS / f64::from(mtu.max(1)), set: None }
     }
 
-    /// Takes the rate of data at which tokens are spent; `None`: there is no limit. Returns the new
-    /// setting for the device if it differs enough from the last one: a limit in kbit/s, or none.
+    /// Sets the rate of data at which tokens are spent; `None`: there is no limit. Returns the new setting for the
+    /// device if it differs enough from the last one: a limit in kbit/s, or none.
     pub fn change(&mut self, tokens: Option<Rate>) -> Option<Option<NonZeroU32>> {
         let wanted = tokens.and_then(|rate| self.wanted(rate));
         if let (Some(wanted), Some(set)) = (wanted, self.set)

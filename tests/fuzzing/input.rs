@@ -11,7 +11,7 @@ impl Chunks {
         Self(u32::from(seed))
     }
 
-    /// Takes the next chunk off `stream`: at least a byte, while there is one.
+    /// Removes the next chunk from `stream`: at least a byte, while there is one.
     pub fn take<'a>(&mut self, stream: &mut &'a [u8]) -> &'a [u8] {
         // The generator of Numerical Recipes, whose high bits are the good ones.
         let longest = 1 + (self.0 & 0xff) * 16;
@@ -25,14 +25,14 @@ impl Chunks {
     }
 }
 
-/// Takes the first byte off `data`, 0 where there is none.
+/// Removes the first byte of `data`; 0 if there is none.
 pub fn byte(data: &mut &[u8]) -> u8 {
     let Some((&first, rest)) = data.split_first() else { return 0 };
     *data = rest;
     first
 }
 
-/// Takes up to `count` bytes off `data`.
+/// Removes up to `count` bytes of `data`.
 pub fn bytes<'a>(data: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (taken, rest) = data.split_at(count.min(data.len()));
     *data = rest;

@@ -72,7 +72,7 @@ fn cut(mut rest: &[u8], mut chunks: Option<Chunks>, mut feed: impl FnMut(&[u8]) 
     }
 }
 
-/// Takes all bytes that are queued, as a socket would.
+/// Removes all queued bytes, as a socket would.
 fn drain<P: Payload>(tx: &mut Tx<P>, sent: &mut Vec<u8>) {
     while tx.begin() {
         let before = sent.len();

@@ -74,7 +74,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Takes an observation to the link, and the limit that follows to the socket.
+    /// Passes an observation to the link, and the resulting limit to the socket.
     fn control(
         &mut self,
         settings: &Settings,

@@ -186,7 +186,7 @@ impl Reaction {
         self.cut_at = Some(now);
     }
 
-    /// Lets alpha decay: alpha = (1 - g)alpha for each time that its timer went off.
+    /// Decays alpha: alpha = (1 - g)alpha for each expiry of its timer.
     #[inline]
     fn decay(&mut self, now: Nanos) {
         let times = self.alpha_timer.expired(now);

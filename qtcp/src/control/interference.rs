@@ -54,9 +54,8 @@ impl Lambda {
         self.capacity = capacity;
     }
 
-    /// Takes in the quality of a flow, or of several together. Below its target by more than sigma
-    /// (Q - 1 > sigma), another sender takes bandwidth; above it by more (Q - 1 < -sigma),
-    /// bandwidth has come free.
+    /// Updates lambda with the quality of a flow, or of several together. Below its target by more than sigma (Q - 1 >
+    /// sigma), another sender uses bandwidth; above it by more (Q - 1 < -sigma), bandwidth has become free.
     #[inline]
     pub fn note(&mut self, quality: f64) {
         let factor = if quality - 1.0 > self.sigma {

@@ -157,8 +157,8 @@ impl Case {
         }
     }
 
-    /// Lets flows settle, with and without control. Returns the largest deviation of a host from
-    /// its part, as a part of it, and the throughput of all, as a part of that without control.
+    /// Runs flows until they settle, with and without control. Returns the largest deviation of a host from its part,
+    /// as a part of it, and the throughput of all, as a part of the throughput without control.
     pub(super) fn settled(&self, both: &mut [Bottleneck; 2]) -> (f64, f64) {
         for bottleneck in &mut *both {
             bottleneck.run(SETTLE);

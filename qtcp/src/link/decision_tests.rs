@@ -18,8 +18,8 @@ struct Look {
 
 const FULL: Look = Look { mbit: 50.0, marked: true, backlogged: true };
 
-/// Lets a flow of High, with three parts, and one of Low, with one, see the same for a time. Returns their limits in
-/// Mbit/s after each look.
+/// Runs a flow of High, with three parts, and a flow of Low, with one, with constant observations. Returns their limits
+/// in Mbit/s after each look.
 fn limits(
     link: &mut Link,
     looks: core::ops::Range<u64>,
@@ -35,7 +35,7 @@ fn limits(
     looks.collect()
 }
 
-/// Lets a flow see something.
+/// Adds an observation of a flow.
 fn observe(link: &mut Link, flow: ClassFlowId, now: Nanos, look: Look) -> Standing {
     let seen = Observation {
         interval: Duration::from_millis(5),
@@ -62,8 +62,7 @@ fn high_and_low(capacity: Option<Rate>) -> (Link, [ClassFlowId; 2]) {
     (link, flows)
 }
 
-/// Lets Low send at its limit, of 100 Mbit/s, and High the rest; `marked`: both see marks. Returns
-/// Low's limits.
+/// Runs Low at its limit, of 100 Mbit/s, and High at the rest; `marked`: both see marks. Returns Low's limits.
 fn give_way(link: &mut Link, flows: [ClassFlowId; 2], marked: bool) -> Vec<f64> {
     let (mut low, mut seen) = (50.0_f64, Vec::new());
     for look in 0..400 {
@@ -135,10 +134,9 @@ fn e8_a_capacity_holds_where_all_classes_have_rates() {
     }
 }
 
-/// Lets Low send at its limit of 90 Mbit/s for 20 seconds. High is held to 10 by something else
-/// than the network, though it sees marks. Urgent has so many Mbit/s in every second period of so
-/// many looks of `bursts`. Returns the part of 90 that Low has lost in each second but the first
-/// two.
+/// Runs Low at its limit of 90 Mbit/s for 20 seconds. High is held to 10 by something else than the network, though it
+/// sees marks. Urgent has so many Mbit/s in every second period of so many looks of `bursts`. Returns the part of 90
+/// that Low has lost in each second but the first two.
 fn lost_beside_unhelpable_class(bursts: Option<(f64, u64)>) -> Vec<f64> {
     let mut goals = GOALS;
     goals[0] = ClassGoal::Share(1.0);
@@ -339,8 +337,8 @@ fn removed_flow_has_no_effect() {
     assert_eq!(alone.last(), Some(None));
 }
 
-/// Lets a latency of Urgent be missed for 400 ms, of which `delivered` packets tell in each look, beside Low, which
-/// has 90 of a capacity of 100 Mbit/s. Returns Low's targets in Mbit/s, and the one a second after Urgent's last look.
+/// Misses a latency goal of Urgent for 400 ms, with `delivered` packets in each look, beside Low, which has 90 of a
+/// capacity of 100 Mbit/s. Returns Low's targets in Mbit/s, and the target a second after Urgent's last look.
 fn beside_a_latency(delivered: u32) -> (Vec<f64>, Option<f64>) {
     let latency = ClassGoal::Latency(Duration::from_micros(500));
     let goals = [latency, ClassGoal::Free, ClassGoal::Free, ClassGoal::Share(1.0)];

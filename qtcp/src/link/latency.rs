@@ -122,7 +122,7 @@ pub(super) struct Headroom {
 }
 
 impl Headroom {
-    /// Takes in a round trip of a class with a latency to keep.
+    /// Updates the need of a class with a latency goal by a round trip.
     pub(super) fn see(&mut self, now: Nanos, class: Class, latency: Duration, target: Duration) {
         self.needs[class].see(now, of_latency(latency.as_secs_f64(), target));
     }

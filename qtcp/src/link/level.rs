@@ -716,7 +716,7 @@ impl Level {
         self.classes[class].mean < whole * (1.0 - part)
     }
 
-    /// Takes a class for no reference for a while, after each time for twice as long.
+    /// Excuses a class from being the reference for a while, after each time for twice as long.
     fn excuse(&mut self, class: Class, seen: &Seen<'_>) {
         let held = &mut self.classes[class];
         held.excused_until = seen.now + held.excuse;

@@ -159,8 +159,8 @@ impl Link {
         }
     }
 
-    /// Takes in a flow's observation of the interval that ends `now`. Returns the flow's
-    /// throughput, target and limit from now on.
+    /// Adds a flow's observation of the interval that ends `now`. Returns the flow's throughput, target and limit from
+    /// now on.
     pub fn observe(&mut self, id: ClassFlowId, now: Nanos, seen: &Observation) -> Standing {
         let Some(class) = self.count(id, now, seen) else { return Standing::default() };
         self.fastest = Rate::new(self.most.see(now, self.total().bytes()));
@@ -298,7 +298,7 @@ struct RecentMost {
 impl RecentMost {
     const WINDOW: Duration = Duration::from_secs(5);
 
-    /// Takes in a value. Returns the greatest one.
+    /// Adds a value. Returns the greatest one.
     #[inline]
     fn see(&mut self, now: Nanos, value: f64) -> f64 {
         let age = now.since(self.since);

@@ -26,7 +26,7 @@ pub(super) enum Kernel {
     Cut(f64),
 }
 
-/// Gives values to the first classes, and the default to the others.
+/// Sets the values of the first classes, and the default for the others.
 pub(super) fn per_class<T: Copy + Default>(first: &[T]) -> PerClass<T> {
     PerClass::from_fn(|class| first.get(class.number()).copied().unwrap_or_default())
 }
@@ -340,7 +340,7 @@ impl Flow {
         arrives.marked += if marked { bytes } else { 0.0 };
     }
 
-    /// Takes the acknowledgements that arrive in this step.
+    /// Handles the acknowledgements that arrive in this step.
     fn receive(&mut self) {
         let Some(carried) = self.returning.pop_front() else { return };
         self.in_flight -= carried.bytes;

@@ -27,7 +27,7 @@ fn link(
     bottleneck
 }
 
-/// Lets flows settle for some seconds. Returns their rates in the seconds after that, in bit/s.
+/// Runs flows for some seconds until they settle. Returns their rates in the seconds after that, in bit/s.
 fn rates(bottleneck: &mut Bottleneck, settle: f64, seconds: f64) -> Vec<f64> {
     bottleneck.run(settle);
     bottleneck.run(seconds);

@@ -93,7 +93,7 @@ impl Info {
         Ok(Self::from_raw(&raw, len))
     }
 
-    /// Takes the facts from the first `len` bytes of the kernel's struct.
+    /// Reads the facts from the first `len` bytes of the kernel's struct.
     #[inline]
     fn from_raw(raw: &Raw, len: usize) -> Self {
         let told = |offset: usize, value: u32| (len >= offset + size_of::<u32>()).then_some(value);

@@ -87,7 +87,7 @@ impl Flow {
         }
     }
 
-    /// Takes the acknowledgements that come back to the sender now.
+    /// Handles the acknowledgements that return to the sender now.
     fn receive(&mut self) {
         let batch = self.returning.pop_front().unwrap();
         self.in_flight -= batch.packets;
@@ -96,7 +96,7 @@ impl Flow {
         self.seen.marked += batch.marked;
     }
 
-    /// Takes the whole packets seen since the last step; the rest of a packet counts next time.
+    /// Removes the whole packets seen since the last step; the rest of a packet counts next time.
     fn observe(&mut self, now_us: u64, queue_us: f64) -> Observation {
         let (delivered, marked) = (self.seen.packets.floor(), self.seen.marked.round());
         self.seen = Batch { packets: self.seen.packets - delivered, marked: 0.0 };

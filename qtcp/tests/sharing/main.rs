@@ -51,9 +51,9 @@ fn flows(spread: u64) -> impl Strategy<Value = (u64, Vec<(u32, u64, f64)>)> {
     (50..100_u64, prop::collection::vec(flow, 2..=6))
 }
 
-/// Lets such flows share 40 Gbit/s for 300 of the shortest round trips, with windows of 8 packets and
-/// more. Then each has its part but for `off` of it, all have `used` of the link at the least, and no
-/// window is further from its mean than `rests` of it.
+/// Runs such flows on 40 Gbit/s for 300 of the shortest round trips, with windows of 8 packets and more. Then each has
+/// its part but for `off` of it, all have `used` of the link at the least, and no window is further from its mean than
+/// `rests` of it.
 fn settle(
     growth: Growth,
     (rtt_us, flows): (u64, Vec<(u32, u64, f64)>),

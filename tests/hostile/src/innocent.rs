@@ -88,7 +88,7 @@ impl Innocent {
         Ok(())
     }
 
-    /// Goes on until `over`, and for `least` rounds at least.
+    /// Runs rounds until `over`, and `least` rounds at least.
     ///
     /// # Errors
     /// The same as of [`Innocent::round`].

@@ -10,7 +10,7 @@ use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::ReceiveTimestampns,
 };
 
-/// Has the kernel note when bytes come.
+/// Enables the kernel's timestamps of received bytes.
 pub(crate) fn enable(stream: &TcpStream) -> Result<()> {
     Ok(setsockopt(stream, ReceiveTimestampns, &true)?)
 }

@@ -108,8 +108,7 @@ impl WindowMap {
         NAME
     }
 
-    /// Gives the congestion control to a socket. Until its first window the socket has the
-    /// kernel's initial one.
+    /// Sets the congestion control of a socket. Until its first window the socket has the kernel's initial one.
     ///
     /// # Errors
     ///
