@@ -157,7 +157,7 @@ pub(super) fn before_device(measured: &Measured, name: &str) -> f64 {
     sum as f64 / count.max(1) as f64 / 1e3
 }
 
-/// Lets the hosts of an entry connect over RDMA, with such control of rates at both ends.
+/// Connects the hosts of an entry over RDMA, with such control of rates at both ends.
 pub(super) fn over_rdma(plan: &mut Plan, name: &str, control: RateControl) {
     for host in plan.hosts.iter_mut().filter(|host| host.name.starts_with(name)) {
         host.transport = Transport::Rdma;
@@ -166,8 +166,8 @@ pub(super) fn over_rdma(plan: &mut Plan, name: &str, control: RateControl) {
     }
 }
 
-/// Gives the sockets of the hosts of an entry Eq. 5 as printed, at both ends, with a target in Gb/s that
-/// their connections share.
+/// Sets Eq. 5 as printed in the sockets of an entry's hosts, at both ends, with a target in Gb/s that their connections
+/// share.
 pub(super) fn by_eq_5(plan: &mut Plan, name: &str, target: f64) {
     let hosts = plan.hosts.iter().filter(|host| host.name.starts_with(name));
     let connections: u16 = hosts.map(|host| host.queues).sum();
@@ -187,7 +187,7 @@ pub(super) fn over_time(measured: &Measured, name: &str) -> Vec<(f64, f64)> {
     points(&each, measured.interval)
 }
 
-/// Lets a host connect at a time from the start, and want nothing any more from another one on.
+/// Connects a host at a time from the start, and ends its loads at another.
 pub(super) fn there(plan: &mut Plan, name: &str, from: Duration, to: Duration) {
     let end = Nanos(nanos(to));
     for host in plan.hosts.iter_mut().filter(|host| host.name == name) {

@@ -109,7 +109,7 @@ fn arrived(event: &Event) -> u64 {
     }
 }
 
-/// Takes events out of a calendar that has `count` of them, and puts each back a while later.
+/// Removes events from a calendar that has `count` of them, and inserts each again a while later.
 fn bare(count: u64) -> Result<(), Box<dyn Error>> {
     let mut calendar = Calendar::new();
     let mut random = fastrand::Rng::with_seed(1);

@@ -64,12 +64,12 @@ impl Pipe {
         }
     }
 
-    /// Takes note that bytes have arrived whose content a queue pair keeps.
+    /// Notes that bytes have arrived whose content a queue pair keeps.
     pub(crate) const fn receive(&mut self, bytes: u64) {
         self.read += bytes;
     }
 
-    /// Takes note that bytes have arrived.
+    /// Notes that bytes have arrived.
     pub(crate) fn arrive(&mut self, bytes: u64) {
         self.arrived += usize::try_from(bytes).unwrap_or(0);
         debug_assert!(self.arrived <= self.stream.len(), "what arrives was written");

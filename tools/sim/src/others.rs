@@ -34,7 +34,7 @@ impl Others {
         each.collect()
     }
 
-    /// Lets a flow come, or go where it is there.
+    /// Opens a flow, or closes it if it is open.
     pub(crate) fn change(&mut self, now: Nanos, index: usize, network: &mut Network) {
         let Some(other) = self.0.get_mut(index) else { return };
         if let Some(flow) = other.flow.take() {

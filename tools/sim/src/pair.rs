@@ -148,8 +148,8 @@ impl QueuePair {
         SMALL
     }
 
-    /// Takes note that bytes from the host have arrived. READs that are over go to `fetched`, each with
-    /// its data where nobody gave a place for it.
+    /// Notes that bytes from the host have arrived. Adds finished READs to `fetched`, each with its data unless it has
+    /// a place for it.
     pub(crate) fn arrive_up(
         &mut self,
         now: Nanos,
@@ -172,7 +172,7 @@ impl QueuePair {
         }
     }
 
-    /// Takes note that the host has acknowledged bytes. Batches that are over go to `sent`.
+    /// Notes that the host has acknowledged bytes. Adds finished batches to `sent`.
     pub(crate) fn acknowledge(&mut self, now: Nanos, bytes: u64, sent: &mut Vec<Posts>) {
         self.acknowledged += bytes;
         let acknowledged = self.acknowledged;
@@ -190,12 +190,12 @@ impl QueuePair {
         (sent.collect(), self.fetching.drain(..).collect())
     }
 
-    /// Takes note that bytes from the target have arrived.
+    /// Notes that bytes from the target have arrived.
     pub(crate) const fn arrive_down(&mut self, bytes: u64) {
         self.down.arrived += bytes;
     }
 
-    /// Takes the next message that has arrived at the host.
+    /// Removes the next message that has arrived at the host.
     pub(crate) fn take_down(&mut self) -> Option<ToHost> {
         self.down.pop()
     }
@@ -214,7 +214,7 @@ fn kept(bytes: &[u8]) -> Option<Vec<u8>> {
     looked.iter().any(|byte| *byte != 0).then(|| bytes.to_vec())
 }
 
-/// Puts fetched data where it belongs. Returns it where there is no place for it.
+/// Copies fetched data to its place. Returns the data if it has no place.
 fn place(fetching: &mut Fetching, data: Option<Vec<u8>>) -> Vec<u8> {
     let length = fetching.fetch.length as usize;
     let Some(place) = &mut fetching.place else {

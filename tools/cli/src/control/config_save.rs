@@ -86,7 +86,7 @@ pub(super) fn run(ask: impl Fn(&Request) -> Result<Value, Failure>) -> Result<Sa
     Ok(Saved { file, changes, left, left_over })
 }
 
-/// Takes the answer of a method.
+/// Reads the answer of a method.
 fn read<M: Call>(answer: Value) -> Result<M::Answer, Failure> {
     serde_json::from_value(answer).map_err(|error| {
         let message = format!("the daemon's answer to {} is not known: {error}", M::METHOD.name());

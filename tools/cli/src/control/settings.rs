@@ -148,8 +148,8 @@ fn dashed(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// Says on standard error which options of the command line were given by their former names. With
-/// --json standard error has errors only.
+/// Prints on standard error the options of the command line with former names. With --json standard error has errors
+/// only.
 fn say_renamed<T: Table>(matches: &ArgMatches) {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -126,7 +126,7 @@ fn object(method: Method, result: &Value) -> String {
     format!("{done} {word} {name}.\n")
 }
 
-/// Takes the answer of a method.
+/// Reads the answer of a method.
 fn of<M: Call>(result: &Value) -> Result<M::Answer, Failure> {
     serde_json::from_value(result.clone()).map_err(|error| {
         let method = M::METHOD.name();

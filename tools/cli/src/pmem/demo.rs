@@ -127,7 +127,7 @@ impl Row {
         (due > 0).then(|| had.saturating_add(WINDOW.into()) >= due)
     }
 
-    /// Says the same in a word.
+    /// Returns the same in a word.
     fn verdict(&self) -> &'static str {
         match self.is_met(self.had) {
             Some(true) => "yes",

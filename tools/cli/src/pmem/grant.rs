@@ -109,7 +109,7 @@ impl Granted {
     }
 }
 
-/// Says why a region was not granted, and what to try.
+/// Makes the error of a region that was not granted, with the remedy.
 fn refusal(error: RegionError, wanted: &GetRegion, host: &str) -> Failure {
     let GetRegion { name, rights, reservation } = wanted;
     let more = match error {

@@ -94,7 +94,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Takes a new sample, and forgets rows that are not in it.
+    /// Adds a new sample, and forgets rows that are not in it.
     pub(super) fn take(&mut self, sample: Sample) {
         let before = self.sample.take();
         if before.as_ref().is_some_and(|before| is_another(&before.daemon, &sample.daemon)) {

@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Takes an update from the thread that asks the daemon.
+    /// Handles an update from the thread that polls the daemon.
     pub(super) fn update(&mut self, update: Update, now: Instant) {
         match update {
             Err(error) => self.lost = Some(error),
@@ -136,7 +136,7 @@ impl State {
         widths.clone()
     }
 
-    /// Lets columns become narrow again.
+    /// Resets the widths of columns.
     pub(super) fn forget_widths(&mut self) {
         self.widths = Default::default();
     }

@@ -183,7 +183,7 @@ impl Screen {
         }
     }
 
-    /// Takes the daemon's answers. Returns whether there was one.
+    /// Handles the daemon's answers. Returns whether there was one.
     fn news(&mut self) -> anyhow::Result<bool> {
         match self.poller.updates.try_recv() {
             Ok(update) => {

@@ -75,7 +75,7 @@ pub(super) fn with(scenario: &str, part: &str, by: &str) -> anyhow::Result<Strin
     Ok(scenario.replace(part, by))
 }
 
-/// Gives persistent memory, whose host is the last of a scenario, other accesses in Gb/s.
+/// Sets the accesses of persistent memory, whose host is the last of a scenario, in Gb/s.
 fn accessing(scenario: &str, pm: f64) -> anyhow::Result<String> {
     let (before, rate) = scenario.rsplit_once("rate = \"").context("the last host has no rate")?;
     let (_, after) = rate.split_once('"').context("a rate ends")?;

@@ -37,7 +37,7 @@ pub(super) fn paced(set_up: &Experiment, constant: bool) -> Experiment {
     set_up
 }
 
-/// Says of each client whether its reservation, if it has one, was met in each measured period.
+/// Returns for each client whether its reservation, if it has one, was met in each measured period.
 pub(super) fn verdicts(outcome: &Outcome) -> Vec<&'static str> {
     let (missed, named) = (outcome.missed(), outcome.out_of_reach());
     let wanted = outcome.experiment.requests();

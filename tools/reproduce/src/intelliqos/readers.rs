@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
         self.readers
     }
 
-    /// Takes a request in.
+    /// Accepts a request.
     fn sent(&mut self, now: Nanos, id: u32) {
         let Some(request) = self.requests.get_mut(id as usize) else { return };
         let Some(Reader { stream, .. }) = self.readers.get(request.reader as usize) else { return };

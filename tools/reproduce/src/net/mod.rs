@@ -94,8 +94,8 @@ impl Network {
         self.shares = Some(shares);
     }
 
-    /// Lets the classes find out how much of the capacity is left to them (Fig. 15a), with one lambda
-    /// for all flows, which is noted every `trip`.
+    /// Enables the detection of the capacity that is left to the classes (Fig. 15a), with one lambda for all flows,
+    /// which is noted every `trip`.
     pub(crate) fn detect(&mut self, trip: Time, sigma: f64, floor: f64) {
         if let Some(shares) = &mut self.shares {
             shares.detect(sigma, floor);
@@ -125,13 +125,13 @@ impl Network {
         self.events.insert(first, Event::Request(number(self.sources.len())));
     }
 
-    /// Lets a flow join its class. With `endless` the flow always has something to send, else it
-    /// sends what sources give it.
+    /// Adds a flow to its class. With `endless` the flow always has something to send, else it sends the requests of
+    /// sources.
     pub(crate) fn start(&mut self, flow: u32, endless: bool, at: Time) {
         self.events.insert(at, Event::Start { flow, endless });
     }
 
-    /// Lets a flow end and leave its class.
+    /// Ends a flow, which leaves its class.
     pub(crate) fn stop(&mut self, flow: u32, at: Time) {
         self.events.insert(at, Event::Stop(flow));
     }
@@ -233,7 +233,7 @@ impl Network {
         }
     }
 
-    /// Gives a flow a request now.
+    /// Adds a request to a flow now.
     fn give(&mut self, number: u32, bytes: u64) {
         if let Some(flow) = self.flows.get_mut(number as usize) {
             flow.give(self.now, bytes);
@@ -275,7 +275,7 @@ impl Network {
         }
     }
 
-    /// Tells the flows of a class their present target.
+    /// Sets the present target of a class's flows.
     fn set_target(&mut self, class: usize) {
         let Some(target) = self.shares.as_ref().map(|shares| shares.target(class)) else { return };
         let of_class = |flow: &&mut Sender| flow.setup().class == Some(class);

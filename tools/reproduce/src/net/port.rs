@@ -55,7 +55,7 @@ impl Port {
         (self.queue.len() == 1).then(|| self.time_for(packet.bytes))
     }
 
-    /// Takes the first packet, which has been sent. Returns it, and how long the next one takes.
+    /// Removes the first packet, which has been sent. Returns it, and how long the next one takes.
     #[inline]
     pub(crate) fn done(&mut self) -> Option<(Packet, Option<Time>)> {
         let packet = self.queue.pop_front()?;
@@ -68,7 +68,7 @@ impl Port {
         self.flying.push_back(packet);
     }
 
-    /// Takes the packet that arrives next.
+    /// Removes the packet that arrives next.
     #[inline]
     pub(crate) fn land(&mut self) -> Option<Packet> {
         self.flying.pop_front()

@@ -130,19 +130,19 @@ impl Sender {
         }
     }
 
-    /// Gives the sender something to send for the rest of the run.
+    /// Makes the sender endless for the rest of the run.
     pub(crate) fn open(&mut self) {
         self.endless = true;
     }
 
-    /// Takes everything that is not sent yet from the sender.
+    /// Removes all unsent data from the sender.
     pub(crate) fn close(&mut self) {
         self.endless = false;
         self.given = self.sent;
         self.requests.clear();
     }
 
-    /// Takes a transfer of `bytes` bytes.
+    /// Adds a transfer of `bytes` bytes.
     pub(crate) fn give(&mut self, now: Time, bytes: u64) {
         self.given += bytes.div_ceil(u64::from(self.setup.payload)).max(1);
         self.requests.push_back(Transfer { given: now, last: self.given });
@@ -181,7 +181,7 @@ impl Sender {
         self.acks.front().is_some_and(|packet| packet.marked)
     }
 
-    /// Takes the next acknowledgement. Returns the transfer that it completes.
+    /// Handles the next acknowledgement. Returns the transfer that it completes.
     #[inline]
     pub(crate) fn acknowledge(&mut self, now: Time) -> Option<Transfer> {
         let packet = self.acks.pop_front()?;

@@ -27,8 +27,7 @@ impl Shares {
         Self { capacity, shares, flows, lambda: None, had: None }
     }
 
-    /// Lets the classes find out how much of the capacity is left to them, with one lambda for all
-    /// flows.
+    /// Enables the detection of the capacity that is left to the classes, with one lambda for all flows.
     pub(crate) fn detect(&mut self, sigma: f64, floor: f64) {
         self.lambda = Some(Lambda::new(self.capacity, sigma, floor));
     }

@@ -11,7 +11,7 @@ pub enum Kind {
     Read,
     /// Writes; the data need not survive a loss of power when the request ends.
     Write,
-    /// Lets everything survive that was written before, as far as requests have ended.
+    /// Makes all earlier writes of ended requests survive.
     Flush,
     /// Discards the content.
     Deallocate,

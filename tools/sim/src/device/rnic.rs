@@ -42,7 +42,7 @@ impl Rnic {
         Self { node, clients, refused: VecDeque::new() }
     }
 
-    /// Takes a request of a client. One of a client that does not exist ends at once.
+    /// Submits a request of a client. A request of a client that does not exist ends at once.
     pub fn submit_of(&mut self, now: Nanos, client: usize, request: Request) {
         let taken = self
             .clients
@@ -55,7 +55,7 @@ impl Rnic {
 }
 
 impl Device for Rnic {
-    /// Takes a request of the first client.
+    /// Submits a request of the first client.
     fn submit(&mut self, now: Nanos, request: Request) {
         self.submit_of(now, 0, request);
     }

@@ -146,7 +146,7 @@ impl Host {
         }
     }
 
-    /// Takes note that a queue has its connection.
+    /// Notes that a queue has its connection.
     pub(crate) fn attach(&mut self, qid: u16, connection: usize, around: &mut Around<'_>) {
         let place = usize::from(qid);
         if self.queues.len() <= place {
@@ -160,7 +160,7 @@ impl Host {
         self.pump(qid, around);
     }
 
-    /// Takes note that a connection was lost.
+    /// Notes that a connection was lost.
     pub(crate) fn lose(&mut self, qid: u16, why: &str) {
         self.lost.push(format!("queue {qid}: {why}"));
     }
@@ -186,7 +186,7 @@ impl Host {
         self.pump(qid, around);
     }
 
-    /// Goes on sending on a queue whose socket has room.
+    /// Continues sending on a queue whose socket has room.
     pub(crate) fn pump(&mut self, qid: u16, around: &mut Around<'_>) {
         let queue = self.queues.get_mut(usize::from(qid)).and_then(Option::as_mut);
         if let Some(queue) = queue
@@ -196,7 +196,7 @@ impl Host {
         }
     }
 
-    /// Lets time pass for the association.
+    /// Advances the association's time.
     pub(crate) fn time(&mut self, around: &mut Around<'_>) {
         if self.timer.take_if(|at| *at <= around.now).is_some() {
             self.association.tick(around.now);
@@ -204,7 +204,7 @@ impl Host {
         }
     }
 
-    /// Takes note that one of its loads wants something by now.
+    /// Submits the access of a load whose time has come.
     pub(crate) fn load_due(&mut self, index: usize, around: &mut Around<'_>) {
         let access = self.loads.get_mut(index).and_then(|load| load.due(around.now));
         if let Some(access) = access {
@@ -237,7 +237,7 @@ impl Host {
         HostMeasured { name: self.name.clone(), loads, lost: self.lost.clone() }
     }
 
-    /// Takes note that a queue takes commands.
+    /// Notes that a queue accepts commands.
     fn ready(&mut self, qid: u16, around: &mut Around<'_>) {
         if qid == 0 {
             self.association.connect(around.now);
@@ -293,7 +293,7 @@ impl Host {
         }
     }
 
-    /// Takes the answer to a command.
+    /// Handles the answer to a command.
     fn answered(&mut self, qid: u16, purpose: Purpose, cqe: &Cqe, around: &mut Around<'_>) {
         let status = cqe.status();
         match purpose {
@@ -318,7 +318,7 @@ impl Host {
         }
     }
 
-    /// Takes the answer to an I/O command.
+    /// Handles the answer to an I/O command.
     fn io_answered(&mut self, part: Part, cqe: &Cqe, around: &mut Around<'_>) {
         let status = cqe.status();
         let Some(wanted) = self.wanted.get_mut(part.access) else { return };
@@ -359,7 +359,7 @@ impl Host {
         }
     }
 
-    /// Takes an access that a load wants, as commands that the controller takes.
+    /// Splits an access of a load into commands that the controller accepts.
     fn want(&mut self, index: usize, at: Nanos, access: Access) {
         let Access { write, offset, length } = access;
         let first = offset / BLOCK;

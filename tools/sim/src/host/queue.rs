@@ -99,7 +99,7 @@ impl Queue {
         })
     }
 
-    /// Takes note that the queue is connected.
+    /// Notes that the queue is connected.
     pub(super) fn connected(&mut self, in_capsule_data: u32) {
         match &mut self.protocol {
             Protocol::Tcp(end) => end.set_in_capsule_data(in_capsule_data),
@@ -187,7 +187,7 @@ impl Queue {
     }
 }
 
-/// Takes the bytes that have arrived on a socket.
+/// Handles the bytes that have arrived on a socket.
 fn hear_bytes(
     end: &mut HostConnection<Written>,
     connection: &mut Connection,
@@ -218,7 +218,7 @@ struct Outstanding<'a> {
 }
 
 impl Outstanding<'_> {
-    /// Takes something that has arrived.
+    /// Handles one received event.
     fn received(&mut self, received: HostReceived<'_>) {
         match received {
             HostReceived::Ready { .. } => self.heard.push(Heard::Ready),

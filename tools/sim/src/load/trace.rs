@@ -191,7 +191,7 @@ impl Trace {
         self.last.max(at)
     }
 
-    /// Takes the next part of the record that was read last: whole blocks within the namespace.
+    /// Removes the next part of the record that was read last: whole blocks within the namespace.
     fn part(&mut self) -> Option<Access> {
         let within = self.setup.within / BLOCK * BLOCK;
         let most = u64::from(self.setup.most) / BLOCK * BLOCK;

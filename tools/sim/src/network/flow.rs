@@ -245,7 +245,7 @@ impl Flow {
         }
     }
 
-    /// Says when the sender has a packet for the link.
+    /// Returns when the sender has a packet for the link.
     #[inline]
     pub(super) fn ready(&self, now: Picos) -> Ready {
         if self.closed {
@@ -257,7 +257,7 @@ impl Flow {
         }
     }
 
-    /// Takes the sender's next packet.
+    /// Removes the sender's next packet.
     #[inline]
     pub(super) fn packet(&mut self, now: Picos) -> Option<Outgoing> {
         if self.closed {
@@ -282,7 +282,7 @@ impl Flow {
         }
     }
 
-    /// Takes in a notification of congestion.
+    /// Handles a notification of congestion.
     pub(super) fn notify(&mut self, now: Picos) {
         if let End::Rate(sender) = &mut self.end {
             sender.notify(now);

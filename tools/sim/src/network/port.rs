@@ -173,7 +173,7 @@ impl Port {
         self.queues[packet.queue].push_back(packet);
     }
 
-    /// Takes the first packet of a queue.
+    /// Removes the first packet of a queue.
     #[inline]
     pub(super) fn leave(&mut self, now: Picos, queue: Queue) -> Option<Packet> {
         let packet = self.queues[queue].pop_front()?;
@@ -203,7 +203,7 @@ impl Port {
         (self.flying.len() == 1).then_some(arrives)
     }
 
-    /// Takes the packet that arrives next. Returns it, and when the one after it arrives.
+    /// Removes the packet that arrives next. Returns it, and when the one after it arrives.
     #[inline]
     pub(super) fn land(&mut self) -> Option<(Packet, Option<Picos>)> {
         let (_, packet) = self.flying.pop_front()?;

@@ -58,7 +58,7 @@ impl Reaction {
         }
     }
 
-    /// Tells the control what happened, which catches up on its timers.
+    /// Passes sent bytes and marks to the control, which catches up on its timers.
     #[inline]
     fn step(&mut self, now: Picos, bytes: u32, marked: u32) {
         let seen = |interval: Picos, bytes: u64| Observation {
@@ -160,7 +160,7 @@ impl RateSender {
         self.limit = bytes_per_second.map(|rate| rate as f64);
     }
 
-    /// Tells the control what happened, which catches up on its timers.
+    /// Passes sent bytes and marks to the control, which catches up on its timers.
     #[inline]
     fn step(&mut self, now: Picos, bytes: u32, marked: u32) {
         if let Some(control) = &mut self.control {
@@ -180,7 +180,7 @@ impl RateSender {
         at + time_at(bytes, rate)
     }
 
-    /// Says when there is a packet to send.
+    /// Returns when there is a packet to send.
     #[inline]
     pub(super) fn ready(&self, now: Picos) -> Ready {
         if self.stream.unsent() == 0 {
@@ -197,7 +197,7 @@ impl RateSender {
         self.step(now, 0, 0);
     }
 
-    /// Takes the next packet, if there is one to send now.
+    /// Removes the next packet, if there is one to send now.
     #[inline]
     pub(super) fn packet(&mut self, now: Picos) -> Option<Outgoing> {
         if self.ready(now) != Ready::Now {
@@ -218,8 +218,8 @@ impl RateSender {
         Some(Outgoing { number, payload, asks })
     }
 
-    /// Takes in an acknowledgement; `again` says that all after it has to be sent again. Returns how many
-    /// bytes it acknowledges.
+    /// Handles an acknowledgement; `again`: everything after it has to be sent again. Returns how many bytes it
+    /// acknowledges.
     pub(super) fn acknowledge(&mut self, now: Picos, packet: &Packet, again: bool) -> u64 {
         let came = packet.number.saturating_sub(self.stream.acknowledged);
         self.delivered += came.div_ceil(u64::from(self.segment));
@@ -243,7 +243,7 @@ impl RateSender {
         came
     }
 
-    /// Takes in a notification of congestion.
+    /// Handles a notification of congestion.
     pub(super) fn notify(&mut self, now: Picos) {
         self.notified += 1;
         self.step(now, 0, 1);

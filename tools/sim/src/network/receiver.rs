@@ -67,7 +67,7 @@ impl Receiver {
         self.marked
     }
 
-    /// Takes in a packet of data.
+    /// Handles a data packet.
     #[inline]
     pub(super) fn take(&mut self, now: Picos, packet: &Packet) -> Answer {
         let end = packet.number + u64::from(packet.payload);

@@ -47,7 +47,7 @@ impl Buffer {
         fits
     }
 
-    /// Gives back the part of a packet that leaves its queue, in which `queued` bytes stay.
+    /// Releases the part of a packet that leaves its queue, in which `queued` bytes stay.
     #[inline]
     pub(super) fn release(&mut self, packet: &Packet, queued: u64) {
         let before = self.of_shared(packet.queue, queued + u64::from(packet.bytes));

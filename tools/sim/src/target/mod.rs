@@ -139,14 +139,14 @@ impl Target {
         place(self.reactors.iter_mut().map(Reactor::load)).unwrap_or(0)
     }
 
-    /// Takes a new connection.
+    /// Accepts a new connection.
     pub(crate) fn accept(&mut self, index: usize, around: &mut Around<'_>) {
         let Some(connection) = around.connections.get(index) else { return };
         let reactor = connection.reactor;
         self.put(reactor, reactor::Input::Accept(index), around);
     }
 
-    /// Takes note that bytes have arrived at a connection, or that it is cut.
+    /// Notes that bytes have arrived at a connection, or that it is cut.
     pub(crate) fn heard(&mut self, index: usize, around: &mut Around<'_>) {
         let Some(connection) = around.connections.get_mut(index) else { return };
         let number = connection.reactor;
@@ -155,7 +155,7 @@ impl Target {
         around.agenda.extend(at.map(|at| (at, Event::Turn(number))));
     }
 
-    /// Goes on sending on a connection whose socket has room.
+    /// Continues sending on a connection whose socket has room.
     pub(crate) fn go_on(&mut self, index: usize, around: &mut Around<'_>) {
         let Some(connection) = around.connections.get_mut(index) else { return };
         let over = connection.push_batch(around.now, &mut around.network.borrow_mut());
@@ -165,7 +165,7 @@ impl Target {
         }
     }
 
-    /// Lets an event happen.
+    /// Handles an event.
     pub(crate) fn happen(&mut self, event: Event, around: &mut Around<'_>) {
         match event {
             Event::Turn(index) => self.turn(index, around),
@@ -181,7 +181,7 @@ impl Target {
         self.devices.iter().filter_map(|device| device.next()).min()
     }
 
-    /// Lets devices go on up to a time.
+    /// Advances devices to a time.
     pub(crate) fn advance(&mut self, around: &mut Around<'_>) {
         let mut done = std::mem::take(&mut self.done);
         for device in &mut self.devices {
@@ -223,7 +223,7 @@ impl Target {
         self.shared.workload(host, of)
     }
 
-    /// Takes note that bytes have arrived at a queue pair.
+    /// Notes that bytes have arrived at a queue pair.
     pub(crate) fn moved(&mut self, index: usize, bytes: u64, around: &mut Around<'_>) {
         let Some(connection) = around.connections.get_mut(index) else { return };
         connection.up.receive(bytes);
@@ -241,7 +241,7 @@ impl Target {
         self.heard(index, around);
     }
 
-    /// Takes note that a host has acknowledged bytes of a queue pair.
+    /// Notes that a host has acknowledged bytes of a queue pair.
     pub(crate) fn acknowledged(&mut self, index: usize, bytes: u64, around: &mut Around<'_>) {
         let Some(connection) = around.connections.get_mut(index) else { return };
         let (reactor, key) = (connection.reactor, connection.key);

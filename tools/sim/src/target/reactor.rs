@@ -120,8 +120,7 @@ impl Reactor {
         self.keys.get(&key).copied()
     }
 
-    /// Puts something into its inbox. Returns the time of the turn that takes it, where that was not
-    /// planned before.
+    /// Adds an input to its inbox. Returns the time of the turn that handles it, if that was not planned before.
     pub(crate) fn put(&mut self, now: Nanos, input: Input) -> Option<Nanos> {
         if matches!(input, Input::Accept(_)) {
             self.coming += 1;
@@ -221,7 +220,7 @@ impl Reactor {
         std::mem::take(&mut self.wishes)
     }
 
-    /// Gives back the vector of [`Self::take_wishes`], emptied.
+    /// Keeps the vector of [`Self::take_wishes`], emptied, for the next turn.
     pub(crate) fn keep_vector(&mut self, wishes: Vec<Wish>) {
         debug_assert!(wishes.is_empty(), "all of it is done");
         if self.wishes.is_empty() {
@@ -229,12 +228,12 @@ impl Reactor {
         }
     }
 
-    /// Takes the commands that the last turn has handed to their devices.
+    /// Removes the commands that the last turn has submitted to their devices.
     pub(crate) fn take_jobs(&mut self) -> Vec<Job<Machine>> {
         std::mem::take(&mut self.core.driver().jobs)
     }
 
-    /// Takes the reasons of connections that have ended otherwise than by their hosts.
+    /// Removes the reasons of connections that ended otherwise than by their hosts.
     pub(crate) fn take_faults(&mut self) -> Vec<(usize, String)> {
         let faults = std::mem::take(&mut self.faults);
         let named = |(key, why)| Some((self.connection_of(key)?, why));

@@ -143,8 +143,8 @@ impl Stage {
         Self { poller, network, clock: Rc::default(), ecn, counters, records }
     }
 
-    /// Looks after a connection from now on: its index, its host and queue, and its flows from and to
-    /// the target. `told` has what completions tell of a queue pair.
+    /// Adds a connection to the stage: its index, its host and queue, and its flows from and to the target. `told` has
+    /// the completions' counters of a queue pair.
     pub(crate) fn join(
         &mut self,
         now: Nanos,
@@ -176,13 +176,13 @@ impl Stage {
         self.poller.add(now, SimulatedConnection { index, pacing, path }, 0);
     }
 
-    /// Looks after a connection no more.
+    /// Removes a connection.
     pub(crate) fn leave(&mut self, index: usize) {
         self.poller.remove(index);
     }
 
-    /// Looks at the connections whose time has come. Returns the time of the next look; `None` where
-    /// there is nothing to look at.
+    /// Looks at the connections whose time has come. Returns the time of the next look; `None` if there is nothing to
+    /// look at.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Nanos> {
         if self.poller.is_idle() {
             return None;

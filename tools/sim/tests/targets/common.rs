@@ -96,18 +96,18 @@ pub(crate) fn plan(hosts: u32, middle_bits: u64, mtu: u32) -> Plan {
     }
 }
 
-/// Gives a host a load on the first namespace.
+/// Adds a load on the first namespace to a host.
 pub(crate) fn load(plan: &mut Plan, host: usize, source: Box<dyn Source>) {
     plan.hosts[host].loads.push(LoadPlan { namespace: 0, class: None, source });
 }
 
-/// Lets a host connect over RDMA, with such queue pairs at both ends.
+/// Connects a host over RDMA, with such queue pairs at both ends.
 pub(crate) fn over_rdma(host: &mut HostPlan, sender: Sender) {
     host.transport = Transport::Rdma;
     (host.sender, host.answers) = (sender, Some(sender));
 }
 
-/// Gives the hosts the classes High, Medium and Low by policy.
+/// Assigns the classes High, Medium and Low to the hosts by policy.
 pub(crate) fn three_classes(plan: &mut Plan) {
     for (host, class) in plan.hosts.iter_mut().zip([Class::High, Class::Medium, Class::Low]) {
         host.class = Some(class);

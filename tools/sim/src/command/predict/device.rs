@@ -31,7 +31,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// Says why the times of a device are not known, and what to do.
+    /// Returns why the times of a device are not known, and the remedy.
     fn remedy(&self) -> String {
         match self {
             Self::Own => "let hosts work on it for some seconds, or measure it with `sluice sim \

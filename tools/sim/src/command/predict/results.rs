@@ -99,7 +99,7 @@ impl Sum {
     }
 }
 
-/// Puts a prediction together.
+/// Makes the results of a prediction.
 ///
 /// # Errors
 ///

@@ -130,8 +130,7 @@ impl Buffer {
         }
     }
 
-    /// Takes the oldest page, to be programmed, if the buffer is more than half full or a flush
-    /// waits.
+    /// Removes the oldest page, to be programmed, if the buffer is more than half full or a flush waits.
     pub(super) fn next(&mut self) -> Option<Oldest> {
         if self.dirty <= self.room / 2 && self.pressed == 0 {
             return None;
@@ -180,7 +179,7 @@ impl Buffer {
         }
     }
 
-    /// Takes in a flush, which waits until all is programmed that was written before.
+    /// Adds a flush, which waits until all earlier writes are programmed.
     pub(super) fn flush(&mut self, request: usize) {
         if let Some(epoch) = self.epochs.back_mut() {
             epoch.flush = Some(request);
@@ -189,7 +188,7 @@ impl Buffer {
         self.pressed = self.dirty;
     }
 
-    /// Takes a flush that waits for nothing any more.
+    /// Removes a flush that waits for nothing any more.
     pub(super) fn flushed(&mut self) -> Option<usize> {
         let epoch = self.epochs.pop_front_if(|epoch| epoch.left == 0 && epoch.flush.is_some())?;
         self.first += 1;

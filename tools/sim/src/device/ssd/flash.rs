@@ -46,7 +46,7 @@ impl Ssd {
         }
     }
 
-    /// Takes the task of a die whose turn it is.
+    /// Removes the next task of a die.
     pub(super) fn next_of(&mut self, number: u32) -> Option<(Task, Line)> {
         let chips = self.settings.channels * self.settings.chips;
         let die = self.dies.get_mut(number as usize)?;

@@ -312,7 +312,7 @@ impl Ssd {
         self.at(self.to_host, Step::Ends(slot));
     }
 
-    /// Takes writes into the buffer, in order, while it has room.
+    /// Admits writes to the buffer, in order, while it has room.
     fn admit(&mut self, now: Nanos) {
         while let Some(slot) = self.waiting.front().copied() {
             let Some(request) = self.requests.get(slot).map(|pending| pending.request) else {
@@ -341,7 +341,7 @@ impl Ssd {
         self.admit(now);
     }
 
-    /// Lets the oldest pages of the buffer be programmed.
+    /// Programs the oldest pages of the buffer.
     fn program(&mut self, now: Nanos) {
         while let Some(Oldest { page, sectors, class }) = self.buffer.next() {
             let (plane, number) = self.place(page);

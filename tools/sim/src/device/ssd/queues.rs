@@ -11,7 +11,7 @@ use super::settings::Order;
 pub(super) enum Work {
     /// Reads a page, then moves bytes of it over the channel.
     Read,
-    /// Takes a page from the channel, then programs it.
+    /// Moves a page over the channel, then programs it.
     Program,
     /// Erases a block.
     Erase,
@@ -123,7 +123,7 @@ impl Queues {
         }
     }
 
-    /// Takes the task whose turn it is. `may` says whether a page may be programmed now.
+    /// Removes the next task. `may` is whether a page may be programmed now.
     pub(super) fn next(
         &mut self,
         turn: &mut Turn,
@@ -146,8 +146,8 @@ impl Queues {
         self.garbage.pop_front().map(|task| (task, Line::Garbage))
     }
 
-    /// Takes the first task of a line, if it is of this kind and for a plane that has none yet: the
-    /// planes of a die do the same thing at once.
+    /// Removes the first task of a line, if it is of this kind and for a plane that has none yet: the planes of a die
+    /// do the same thing at once.
     pub(super) fn beside(
         &mut self,
         line: Line,

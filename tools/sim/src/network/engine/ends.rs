@@ -103,7 +103,7 @@ impl Network {
         }
     }
 
-    /// Takes a packet at the host that it is for.
+    /// Handles a packet at its destination host.
     #[inline]
     pub(super) fn receive(&mut self, packet: Packet, now: Picos, events: &mut Vec<Event>) {
         self.totals.delivered += 1;
@@ -185,7 +185,7 @@ impl Network {
         self.serve(first, now);
     }
 
-    /// Lets a flow go on that was paced.
+    /// Continues a flow that was paced.
     pub(super) fn paced(&mut self, number: u32, now: Picos) {
         let Some(flow) = of_mut(&mut self.flows, number) else { return };
         // An event that was announced before an earlier one is stale.

@@ -48,8 +48,8 @@ impl Network {
         false
     }
 
-    /// Gives back the buffer of a packet that has left its queue, and ends the pause of the link
-    /// over which it came if enough has left.
+    /// Releases the buffer of a packet that has left its queue, and ends the pause of the link over which it came if
+    /// enough has left.
     #[inline]
     pub(super) fn left(&mut self, number: u32, packet: &Packet, now: Picos) {
         let Some(port) = of(&self.ports, number) else { return };
@@ -83,7 +83,7 @@ impl Network {
         Some(if packet.kind == Kind::Data { &route.there } else { &route.back })
     }
 
-    /// Takes the packet that arrives at the far end of a port's link.
+    /// Handles the packet that arrives at the far end of a port's link.
     #[inline]
     pub(super) fn land(&mut self, number: u32, now: Picos, events: &mut Vec<Event>) {
         let Some(port) = of_mut(&mut self.ports, number) else { return };

@@ -20,7 +20,7 @@ pub(super) use settings::{PAUSE_FRAME, RDMA_HEADERS, TCP_HEADERS};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
-    /// Has flows, and one link.
+    /// An end of flows, with one link.
     Host,
     /// Hands packets on.
     Switch(Switch),

@@ -205,7 +205,7 @@ impl Link {
 /// The bytes of a pause on the wire.
 pub(in super::super) const PAUSE_FRAME: u64 = 64 + 20;
 
-/// Answers an error unless the value is as it must be.
+/// Returns an error unless the value is valid.
 fn require(
     key: &'static str,
     fits: bool,

@@ -116,8 +116,7 @@ impl State {
         }
     }
 
-    /// Lets a window beyond slow start grow for packets that were acknowledged. `least` is the
-    /// shortest round trip.
+    /// Grows a window beyond slow start for acknowledged packets. `least` is the shortest round trip.
     #[inline]
     pub(super) fn grow(&mut self, window: &mut Window, packets: u32, now: Picos, least: Picos) {
         let every = match self {
@@ -179,7 +178,7 @@ impl Dctcp {
         window.saturating_sub(u32::try_from(less).unwrap_or(u32::MAX)).max(LEAST)
     }
 
-    /// Takes in an acknowledgement. Returns whether a round trip ends with it.
+    /// Handles an acknowledgement. Returns whether a round trip ends with it.
     #[inline]
     fn acknowledged(&mut self, delivered: u64, marked: u64, una: u64, sent_to: u64) -> bool {
         if una < self.ends {

@@ -165,7 +165,7 @@ impl WindowSender {
         time_at(bytes, rate)
     }
 
-    /// Says when there is a packet to send.
+    /// Returns when there is a packet to send.
     #[inline]
     pub(super) fn ready(&self, now: Picos) -> Ready {
         let something = self.segments.lost() > 0 || self.stream.unsent() > 0;
@@ -178,7 +178,7 @@ impl WindowSender {
         }
     }
 
-    /// Takes the next packet, if there is one to send now.
+    /// Removes the next packet, if there is one to send now.
     #[inline]
     pub(super) fn packet(&mut self, now: Picos) -> Option<Outgoing> {
         if self.ready(now) != Ready::Now {
@@ -247,7 +247,7 @@ impl WindowSender {
         self.used.limited || slow_start && self.window.size < self.used.most.saturating_mul(2)
     }
 
-    /// Takes in an acknowledgement.
+    /// Handles an acknowledgement.
     #[inline]
     pub(super) fn acknowledge(&mut self, now: Picos, packet: &Packet) {
         let from = packet.number + u64::from(packet.block.0);
@@ -341,7 +341,7 @@ impl WindowSender {
         self.window.size = (flying + may).max(1);
     }
 
-    /// Lets the window grow for packets that were acknowledged.
+    /// Grows the window for acknowledged packets.
     #[inline]
     fn grow(&mut self, now: Picos, packets: u32) {
         let mut left = packets;
@@ -361,7 +361,7 @@ impl WindowSender {
         self.time_out
     }
 
-    /// Takes everything for lost, if the time-out is over (`tcp_enter_loss`).
+    /// Treats everything in flight as lost, if the time-out is over (`tcp_enter_loss`).
     pub(super) fn expire(&mut self, now: Picos) {
         if now < self.time_out {
             return;

@@ -29,7 +29,7 @@ impl QualityFactor {
         Self { quality, began: (0, 0) }
     }
 
-    /// Takes note that a round trip ends, with everything acknowledged up to there.
+    /// Notes that a round trip ends, with everything acknowledged up to there.
     pub(super) fn round_ends(&mut self, now: Picos, acknowledged: u64) {
         let (at, before) = core::mem::replace(&mut self.began, (now, acknowledged));
         self.quality.see(&Observation {

@@ -23,7 +23,7 @@ pub(super) struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Takes in a round trip.
+    /// Adds a round trip.
     #[inline]
     pub(super) fn add(&mut self, time: Picos) {
         let time = time.max(1);

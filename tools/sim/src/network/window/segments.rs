@@ -83,7 +83,7 @@ impl Segments {
         self.flying += 1;
     }
 
-    /// Takes the first segment that has to be sent again: its place in the stream and its bytes.
+    /// Removes the first segment that has to be sent again: its place in the stream and its bytes.
     pub(super) fn again(&mut self) -> Option<(u64, u32)> {
         if self.lost == 0 {
             return None;
@@ -96,7 +96,7 @@ impl Segments {
         Some((segment.number, segment.bytes))
     }
 
-    /// Takes in an acknowledgement of all before `number`, and of a block after it that has come.
+    /// Handles an acknowledgement of everything before `number`, and of a block after it.
     #[inline]
     pub(super) fn acknowledge(&mut self, number: u64, block: (u64, u64)) -> Told {
         let mut told = Told::default();
@@ -160,7 +160,7 @@ impl Segments {
         self.lost > before
     }
 
-    /// Takes everything for lost that is not known to have arrived.
+    /// Marks all segments as lost that are not known to have arrived.
     pub(super) fn lose_all(&mut self) {
         for segment in &mut self.segments {
             if segment.state == State::Sent {
