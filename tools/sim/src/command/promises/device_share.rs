@@ -8,8 +8,8 @@ use crate::claim::{Bound, Claim, Unit};
 use crate::model::Measured;
 
 /// A small drive, which the warm-up fills and overwrites, so that its garbage is collected all the time. Its window
-/// keeps the dies busy, but is below the tenants' outstanding commands, so that the drive orders little of the work.
-/// Its times are set low, so that admission lets tenants reserve nearly all of it.
+/// keeps the dies busy, but is below the tenants' outstanding commands, so that the target orders them. Its times are
+/// set low, so that admission lets tenants reserve nearly all of it.
 const DRIVE: &str = "[[namespace]]\ndevice = 'ssd'\nwindow = 32\nmean_time = '20 us'\nworst_time = '20 us'\n\
      parallelism = 8\n\
      ssd = { channels = 2, chips = 2, dies = 1, planes = 2, blocks = 64, pages = 8, spare = '28 %', \

@@ -159,7 +159,7 @@ fn what_cannot_be_names_its_key_and_what_it_may_be() {
 }
 
 proptest! {
-    /// Any valid disk serves any request within its worst case plus the request's transfer.
+    /// Any valid disk serves any request within its worst case, a head switch and a revolution.
     #[test]
     fn any_disk_serves_within_its_worst_case(
         (rpm, heads, zones) in (1000_u32..=30_000, 1_u32..=64, 1_u32..=1000),
