@@ -73,7 +73,7 @@ impl Content {
             head: Cell::new(0),
             given: Cell::default(),
             // The slices of an immediate device are larger, by this factor at most.
-            slice: u64::from(slice) * if kind == Kind::Immediate { 16 } else { 1 },
+            slice: u64::from(slice) * if kind == Kind::Immediate { 4 } else { 1 },
             largest: Cell::new(0),
         }
     }
