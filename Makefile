@@ -10,6 +10,7 @@
 #   make bench-rdma  measure NVMe/RDMA beside the kernel's own target, in a user-mode kernel
 #   make bench-pmem  measure persistent memory by one-sided RDMA, NVMe/RDMA and NVMe/TCP, likewise
 #   make bench-qos  measure what quality of service costs and gives, natively
+#   make bench-hosts measure with hosts of two kinds: those that batch commands, and those that do not
 #   make bench-versus  measure rates and CPU time beside another build of the daemon, in OTHER
 #   make bench-hostile  measure how long innocent hosts wait beside hostile ones
 #   make bench-churn  measure I/O while ten thousand namespaces come and go
@@ -35,7 +36,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install uninstall clean
+.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-hosts bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -80,6 +81,9 @@ bench-pmem: build
 
 bench-qos: build
 	tests/bench/qos.sh build/release
+
+bench-hosts: build
+	tests/bench/hosts.sh build/release
 
 bench-versus: build
 	tests/bench/versus.sh build/release "$(OTHER)"

@@ -34,18 +34,25 @@ fn cattr(class: Option<Class>) -> u32 {
     }
 }
 
+/// CATTR (byte 46) bit 2, in command dword 11 of Connect.
+const DISABLE_SQ_FLOW_CONTROL: u32 = 1 << 2 << 16;
+
 /// Makes Connect for queue `qid` with `sqsize` + 1 entries and a priority class, without submission
 /// queue flow control.
 #[must_use]
 pub fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>) -> Sqe {
-    /// CATTR (byte 46) bit 2.
-    const DISABLE_SQ_FLOW_CONTROL: u32 = 1 << 2 << 16;
     Sqe {
         cdw10: U32::new(u32::from(qid) << 16),
         cdw11: U32::new(u32::from(sqsize) | DISABLE_SQ_FLOW_CONTROL | cattr(class) << 16),
         cdw12: U32::new(kato_ms),
         ..fabrics(opcode::fabrics::CONNECT)
     }
+}
+
+/// Has a Connect use submission queue flow control: each completion then names the head of the queue, so that the
+/// controller answers each command with a response capsule.
+pub fn use_sq_flow_control(connect: &mut Sqe) {
+    connect.cdw11 = U32::new(connect.cdw11.get() & !DISABLE_SQ_FLOW_CONTROL);
 }
 
 /// Makes the Connect data: HOSTID 15:0, CNTLID 17:16, SUBNQN 511:256, HOSTNQN 767:512.

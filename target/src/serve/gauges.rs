@@ -23,6 +23,12 @@ pub struct ReactorGauges {
     pub busy_ns: AtomicU64,
     /// Turns of the reactor's loop.
     pub turns: AtomicU64,
+    /// System calls of the reactor's loop.
+    pub calls: AtomicU64,
+    /// Receives from TCP sockets.
+    pub receives: Transfers,
+    /// Sends to TCP sockets.
+    pub sends: Transfers,
     /// The time of the reactor's last turn, in nanoseconds of the daemon's clock.
     pub seen: AtomicU64,
     /// I/O buffer bytes in use.
@@ -35,6 +41,28 @@ pub struct ReactorGauges {
     pub changes: Histogram,
 }
 
+/// Receives from sockets, or sends to them.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    count: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Transfers {
+    /// Counts a transfer with this result: bytes, or a negated errno. Called by the reactor alone.
+    #[inline]
+    pub fn add(&self, result: i32) {
+        let Some(bytes) = u64::try_from(result).ok().filter(|bytes| *bytes > 0) else { return };
+        self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the number of transfers, and of their bytes.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
 impl ReactorGauges {
     /// Copies the counters.
     #[must_use]
@@ -44,6 +72,9 @@ impl ReactorGauges {
             connections: self.connections.load(Ordering::Relaxed),
             busy_ns: self.busy_ns.load(Ordering::Relaxed),
             turns: self.turns.load(Ordering::Relaxed),
+            calls: self.calls.load(Ordering::Relaxed),
+            receives: self.receives.counts(),
+            sends: self.sends.counts(),
             buffer_used: self.buffer_used.load(Ordering::Relaxed),
             buffer_total: self.buffer_total.load(Ordering::Relaxed),
             states: StateCounts::default()

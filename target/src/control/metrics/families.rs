@@ -207,10 +207,20 @@ impl<'a> Families<'a> {
         for reactor in reactors {
             counter(busy.encode_family(&label(reactor))?, &seconds(reactor.busy_ns))?;
         }
-        let help = "Turns of a reactor's loop";
-        let mut turns = self.encoder.encode_descriptor("reactor_turns", help, None, kind)?;
-        for reactor in reactors {
-            counter(turns.encode_family(&label(reactor))?, &reactor.turns)?;
+        let bytes = Some(&Unit::Bytes);
+        let counters: [(&str, &str, Option<&Unit>, Pick<ReactorState>); 6] = [
+            ("reactor_turns", "Turns of a reactor's loop", None, |r| r.turns),
+            ("reactor_system_calls", "System calls of a reactor's loop", None, |r| r.calls),
+            ("reactor_receives", "Receives from TCP sockets", None, |r| r.receives.0),
+            ("reactor_received", "Received from TCP sockets", bytes, |r| r.receives.1),
+            ("reactor_sends", "Sends to TCP sockets", None, |r| r.sends.0),
+            ("reactor_sent", "Sent to TCP sockets", bytes, |r| r.sends.1),
+        ];
+        for (name, help, unit, pick) in counters {
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            for reactor in reactors.iter().filter(|r| pick(r) > 0 || name == "reactor_turns") {
+                counter(family.encode_family(&label(reactor))?, &pick(reactor))?;
+            }
         }
         let help = "CPU time that a reactor spent on a change of the configuration in one turn";
         let (name, kind) = ("reactor_change", MetricType::Histogram);

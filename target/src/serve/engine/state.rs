@@ -95,6 +95,12 @@ pub struct ReactorState {
     pub busy_ns: u64,
     /// Turns of the reactor's loop since the start.
     pub turns: u64,
+    /// System calls of the reactor's loop since the start.
+    pub calls: u64,
+    /// Receives from sockets that brought something since the start, and their bytes.
+    pub receives: (u64, u64),
+    /// Sends to sockets since the start, and their bytes.
+    pub sends: (u64, u64),
     /// I/O buffer bytes in use.
     pub buffer_used: u64,
     /// I/O buffer bytes in all.

@@ -61,6 +61,8 @@ pub struct Ring {
     ring: IoUring<squeue::Entry128, cqueue::Entry32>,
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry128>,
+    /// System calls that were made for the ring.
+    calls: u64,
     /// Sends queued since the last system call, and sends in flight before it.
     sends_queued: usize,
     sends_flying: usize,
@@ -123,6 +125,7 @@ impl Ring {
             Self {
                 ring,
                 backlog: VecDeque::new(),
+                calls: 0,
                 sends_queued: 0,
                 sends_flying: 0,
                 closing: 0,
@@ -304,6 +307,20 @@ impl Ring {
         }
     }
 
+    /// Submits the queued entries, and runs no deferred work.
+    ///
+    /// # Errors
+    /// Those of io_uring_enter, unless the next turn may succeed.
+    pub fn submit(&mut self) -> io::Result<()> {
+        self.refill();
+        if self.ring.submission().is_empty() {
+            return Ok(());
+        }
+        self.sends_flying += std::mem::take(&mut self.sends_queued);
+        self.calls += 1;
+        passing(self.ring.submit())
+    }
+
     /// Submits what is queued and runs deferred work; with `wait`, sleeps until a completion is
     /// there, at most that long.
     ///
@@ -323,6 +340,7 @@ impl Ring {
                     _ => (1, time),
                 };
                 let time = Timespec::new().sec(time.as_secs()).nsec(time.subsec_nanos());
+                self.calls += 1;
                 let args = SubmitArgs::new().timespec(&time);
                 self.ring.submitter().submit_with_args(want, &args)
             }
@@ -332,19 +350,7 @@ impl Ring {
             }
             _ => self.enter(),
         };
-        match outcome {
-            Ok(_) => Ok(()),
-            // EBUSY: completions must be taken before more can be submitted, which comes next.
-            Err(e)
-                if matches!(
-                    e.raw_os_error(),
-                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)
-                ) =>
-            {
-                Ok(())
-            }
-            Err(e) => Err(e),
-        }
+        passing(outcome)
     }
 
     /// Submits, and runs deferred work in the same call: what a send wakes on this machine is often
@@ -352,6 +358,7 @@ impl Ring {
     fn enter(&mut self) -> io::Result<usize> {
         const GETEVENTS: u32 = 1;
         let entries = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
+        self.calls += 1;
         // SAFETY: no argument is passed that the kernel would read.
         unsafe { self.ring.submitter().enter::<libc::sigset_t>(entries, 0, GETEVENTS, None) }
     }
@@ -368,6 +375,7 @@ impl Ring {
         while let Some(entry) = self.backlog.front() {
             // SAFETY: whoever pushed the entry vouched for its memory.
             if unsafe { self.ring.submission().push(entry) }.is_err() {
+                self.calls += 1;
                 if self.ring.submit().is_err() {
                     return;
                 }
@@ -375,6 +383,12 @@ impl Ring {
             }
             self.backlog.pop_front();
         }
+    }
+
+    /// Counts the system calls that were made for the ring.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls
     }
 
     /// Moves up to `into`'s spare capacity of completions into it.
@@ -386,6 +400,18 @@ impl Ring {
             flags: entry.flags(),
             extra: entry.big_cqe()[0],
         }));
+    }
+}
+
+/// Passes over errors after which the next turn may succeed.
+fn passing(outcome: io::Result<usize>) -> io::Result<()> {
+    // EBUSY: completions must be taken before more can be submitted, which comes next.
+    let passes = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN];
+    match outcome {
+        Err(error) if !error.raw_os_error().is_some_and(|errno| passes.contains(&errno)) => {
+            Err(error)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use fabric::nvme::region::RegionName;
 
 use super::job::{self, Draft, Job, JobArgs};
 use super::units;
-use crate::host::access::Transport;
+use crate::host::access::{HostStyle, Transport};
 use crate::host::{authentication, identity};
 
 /// Arguments of `sluice bench`.
@@ -71,6 +71,11 @@ pub(crate) struct Load {
     /// Time to run before measuring.
     #[arg(long, value_parser = units::time, default_value = "1s")]
     pub(crate) warmup: Duration,
+    /// How the host works: `batching` sends all due commands in one call and needs no responses to reads;
+    /// `plain` sends each command in a call of its own, with submission queue flow control, as other hosts
+    /// do.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) host: HostStyle,
     /// Use header digests (TCP).
     #[arg(long)]
     pub(crate) hdgst: bool,
@@ -141,7 +146,8 @@ pub(crate) struct Load {
 }
 
 /// The arguments that a load on a region does not have.
-const NOT_OF_REGIONS: [&str; 18] = [
+const NOT_OF_REGIONS: [&str; 19] = [
+    "host",
     "nsid",
     "jobs",
     "verify",

@@ -17,6 +17,7 @@ use super::pace::Pace;
 use super::source::Source;
 use super::stats::JobStats;
 use super::verify::{self, Ledger, Stamp};
+use crate::host::access::HostStyle;
 use crate::host::connection::Connection;
 use crate::host::controller::Namespace;
 use crate::host::socket::Data;
@@ -91,6 +92,7 @@ pub(crate) struct IoQueue {
     connection: Connection,
     /// The controller's facts: its retry delays.
     facts: Facts,
+    style: HostStyle,
     pub(crate) job: usize,
     phase: Phase,
     slots: Vec<Outstanding>,
@@ -116,7 +118,7 @@ impl IoQueue {
     /// Puts the load of `job` (number `index`) on a connected I/O queue; `seed` differs between
     /// queues.
     pub(crate) fn new(
-        (connection, facts): (Connection, Facts),
+        (connection, facts, style): (Connection, Facts, HostStyle),
         (index, job): (usize, &Job),
         namespace: &Namespace,
         extent: Extent,
@@ -145,6 +147,7 @@ impl IoQueue {
         Ok(Self {
             connection,
             facts,
+            style,
             job: index,
             phase: Phase::Drain,
             slots: slots.collect(),
@@ -287,6 +290,9 @@ impl IoQueue {
             let Some((write, unit)) = self.next_command() else { return Ok(()) };
             self.free.pop();
             self.submit_one(cid, write, unit, start)?;
+            if self.style == HostStyle::Plain {
+                self.connection.flush()?;
+            }
         }
         Ok(())
     }

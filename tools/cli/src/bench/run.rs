@@ -75,6 +75,7 @@ fn together(load: &Load, jobs: &[Job], live: bool) -> anyhow::Result<Outcome> {
             core: load.core.get(thread % load.core.len().max(1)).copied(),
             verify: load.verify,
             blocking: load.blocking,
+            style: load.host,
             warmup: load.warmup,
             time: load.time,
             window,

@@ -14,6 +14,7 @@ use super::io_queue::{Clock, Extent, IoQueue, Phase};
 use super::job::Job;
 use super::stats::JobStats;
 use super::windows::Tally;
+use crate::host::access::HostStyle;
 use crate::host::controller::{Association, Namespace};
 
 /// The bytes taken from a socket at once: many responses, which still fit into the cache.
@@ -49,6 +50,7 @@ pub(crate) struct Orders {
     pub(crate) verify: bool,
     /// Whether a thread without work sleeps in the kernel instead of polling.
     pub(crate) blocking: bool,
+    pub(crate) style: HostStyle,
     pub(crate) warmup: Duration,
     pub(crate) time: Duration,
     /// The length of a window, in which each job's commands are counted.
@@ -108,11 +110,11 @@ impl<'a> Worker<'a> {
             let association = orders.associations.get(plan.controller);
             let association = association.context("no such controller")?;
             let room = (job.depth, job.bs);
-            let connection =
-                association.loaded_queue(plan.qid, room, job.prioclass, orders.verify)?;
+            let kind = (job.prioclass, orders.style);
+            let connection = association.loaded_queue(plan.qid, room, kind, orders.verify)?;
             let check = (plan.seed, orders.verify);
-            let facts = association.facts().clone();
-            IoQueue::new((connection, facts), (plan.job, job), namespace, plan.extent, check)
+            let host = (connection, association.facts().clone(), orders.style);
+            IoQueue::new(host, (plan.job, job), namespace, plan.extent, check)
         });
         let io_queues = io_queues.collect::<anyhow::Result<_>>()?;
         let stats = orders.jobs.iter().map(|_| JobStats::new()).collect::<anyhow::Result<_>>()?;

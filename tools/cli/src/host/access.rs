@@ -28,6 +28,17 @@ impl Access {
     }
 }
 
+/// The way in which a host sends commands and takes answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum HostStyle {
+    /// Sends all due commands in one call, and needs no response capsule for a read.
+    #[default]
+    Batching,
+    /// Sends each command in a call of its own, with submission queue flow control, as other hosts do.
+    Plain,
+}
+
 /// Transports of NVMe over Fabrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]

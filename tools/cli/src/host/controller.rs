@@ -13,7 +13,7 @@ use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
 use fabric::nvme::{Cqe, Sqe, Status};
 use fabric::tcp::HostParams;
 
-use super::access::Access;
+use super::access::{Access, HostStyle};
 use super::authentication;
 use super::connection::{Connection, Reply};
 use super::identity::host_id;
@@ -184,10 +184,10 @@ impl Association {
         &self,
         qid: u16,
         room: (u16, u32),
-        class: Option<Class>,
+        (class, style): (Option<Class>, HostStyle),
         keeps_data: bool,
     ) -> anyhow::Result<Connection> {
-        let mut connection = self.io_queue(qid, room, class)?;
+        let mut connection = self.connected_queue(qid, room, (class, style))?;
         connection.begin_load(self.connector.facts.in_capsule_data, keeps_data)?;
         Ok(connection)
     }
@@ -202,11 +202,23 @@ impl Association {
     pub(crate) fn io_queue(
         &self,
         qid: u16,
-        (depth, transfer): (u16, u32),
+        room: (u16, u32),
         class: Option<Class>,
     ) -> anyhow::Result<Connection> {
+        self.connected_queue(qid, room, (class, HostStyle::Batching))
+    }
+
+    fn connected_queue(
+        &self,
+        qid: u16,
+        (depth, transfer): (u16, u32),
+        (class, style): (Option<Class>, HostStyle),
+    ) -> anyhow::Result<Connection> {
         let connect = self.connector.connect(qid, depth, class);
-        let (command, data) = connect.map_err(|error| self.explain(error))?;
+        let (mut command, data) = connect.map_err(|error| self.explain(error))?;
+        if style == HostStyle::Plain {
+            commands::use_sq_flow_control(&mut command);
+        }
         let facts = &self.connector.facts;
         let (cntlid, in_capsule_data) = (facts.cntlid, facts.in_capsule_data);
         let messages = self.access.credentials.is_some().then_some(MESSAGE_ROOM);
