@@ -177,6 +177,9 @@ impl Arrival {
         }
         let place = self.flow(io, sqe.nsid.get(), backend);
         let charge = self.charge(io, place, sqe);
+        if charge.class == Class::Urgent {
+            io.urgent_at = Some(io.now);
+        }
         if let Some(asked) = self.flows.lowered(place, sqe) {
             self.stats.lower(asked);
         }

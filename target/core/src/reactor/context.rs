@@ -98,6 +98,8 @@ pub(crate) struct Context<D: Driver> {
     pub(crate) flows_version: u64,
     /// Number of commands that may wait for their devices.
     pub(crate) waiting_max: usize,
+    /// Time of the latest Urgent command.
+    pub(crate) urgent_at: Option<Nanos>,
 }
 
 impl<D: Driver> Context<D> {
@@ -128,6 +130,7 @@ impl<D: Driver> Context<D> {
             draining: false,
             flows_version: policies.flows_version(),
             waiting_max: waiting_max(&*policies, settings.reactors),
+            urgent_at: None,
             policies,
             policies_version,
         }

@@ -126,6 +126,14 @@ impl<D: Driver> Core<D> {
         self.io.now = now;
     }
 
+    /// Returns whether an Urgent command arrived within the last second.
+    #[inline]
+    #[must_use]
+    pub fn has_urgent(&self) -> bool {
+        const A_WHILE: Duration = Duration::from_secs(1);
+        self.io.urgent_at.is_some_and(|at| self.io.now.since(at) < A_WHILE)
+    }
+
     /// Returns the I/O buffers in use and in all, in bytes.
     #[must_use]
     pub fn buffers(&self) -> (usize, usize) {

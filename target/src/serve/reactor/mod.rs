@@ -4,6 +4,7 @@
 mod busy;
 mod jobs;
 pub mod mailbox;
+mod moderation;
 pub mod pool;
 mod queue_pairs;
 mod rdma;
@@ -32,6 +33,7 @@ use sluice_core::{Accepted, Core, Entrance, Key, Settings};
 use thiserror::Error;
 
 use mailbox::Message;
+use moderation::{Moderation, Moved};
 use pool::Pool;
 use receive::Received;
 use ring::{Completion, RecvBuffers, Ring, RingSize};
@@ -94,6 +96,7 @@ pub struct Reactor {
     completions: Vec<Completion>,
     /// Bytes of this turn from sockets that have more, and are received from again.
     ahead: usize,
+    moderation: Moderation,
 }
 
 /// A listening socket. It is kept until its accepts have left the ring.
@@ -178,6 +181,7 @@ impl Reactor {
             entrance: Entrance::default(),
             completions: Vec::with_capacity(BATCH),
             ahead: 0,
+            moderation: Moderation::default(),
         })
     }
 
@@ -201,6 +205,9 @@ impl Reactor {
             self.core.set_time(self.shared.clock.now());
             if self.turn()? {
                 (last_work, empty_turns) = (self.core.now(), 0);
+                if poll != Poll::Never {
+                    self.wait_for_next(last_work)?;
+                }
             } else if sleep.is_none() {
                 empty_turns = empty_turns.wrapping_add(1);
                 if empty_turns.is_multiple_of(YIELD_TURNS) {
@@ -213,6 +220,33 @@ impl Reactor {
         if let Some(gauges) = self.shared.gauges(self.reactor) {
             // No watchdog waits for a reactor that has ended.
             gauges.seen.store(u64::MAX, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Waits until the next turn may begin, after a turn with work that began at `begun`. Turns are spaced if hosts gain by
+    /// it.
+    #[inline]
+    fn wait_for_next(&mut self, begun: Nanos) -> std::io::Result<()> {
+        let Some(gauges) = self.shared.gauges(self.reactor) else { return Ok(()) };
+        let spacing = self.moderation.spacing(begun, || {
+            let (receives, received) = gauges.receives.counts();
+            Moved { bytes: received + gauges.sends.counts().1, receives }
+        });
+        if spacing.is_zero() {
+            return Ok(());
+        }
+        if self.core.has_urgent() {
+            return Ok(());
+        }
+        let Uring { ring, pairs, .. } = self.core.driver();
+        if !pairs.is_empty() {
+            // Over RDMA nothing costs the host a system call.
+            return Ok(());
+        }
+        ring.submit()?;
+        while self.shared.clock.now() < begun + spacing {
+            std::hint::spin_loop();
         }
         Ok(())
     }
@@ -293,6 +327,9 @@ impl Reactor {
             Some(Tag::Receive(key)) => self.received(key, &completion),
             Some(Tag::ReceiveOnce(key)) => self.received_once(key, &completion),
             Some(Tag::Send(key)) => {
+                if let Some(gauges) = self.shared.gauges(self.reactor) {
+                    gauges.sends.add(completion.result);
+                }
                 let ended = self.core.driver().send_ended(key, completion.result);
                 if let Some((batch, lost)) = ended {
                     self.core.sent(key, Either::Left(batch), lost);
@@ -316,6 +353,9 @@ impl Reactor {
 
     #[inline]
     fn received(&mut self, key: Key, completion: &Completion) {
+        if let Some(gauges) = self.shared.gauges(self.reactor) {
+            gauges.receives.add(completion.result);
+        }
         let mut gone = None;
         if let Some(buffer) = completion.buffer() {
             if let Ok(length) = usize::try_from(completion.result) {
@@ -336,6 +376,9 @@ impl Reactor {
 
     fn received_once(&mut self, key: Key, completion: &Completion) {
         let result = completion.result;
+        if let Some(gauges) = self.shared.gauges(self.reactor) {
+            gauges.receives.add(result);
+        }
         let Some(received) = self.core.driver().receive_ended(key, completion) else { return };
         let passes = result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED);
         // The end of the stream, an error of the socket, or what TLS has beside data.
@@ -643,10 +686,12 @@ impl Reactor {
         }
     }
 
-    fn account(&self) {
+    fn account(&mut self) {
+        let calls = self.core.driver().ring.calls();
         let Some(gauges) = self.shared.gauges(self.reactor) else { return };
         let busy = self.shared.clock.now().0.saturating_sub(self.core.now().0);
         gauges.busy_ns.store(gauges.busy_ns.load(Ordering::Relaxed) + busy, Ordering::Relaxed);
+        gauges.calls.store(calls, Ordering::Relaxed);
         gauges.turns.store(gauges.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         let (used, total) = self.core.buffers();
         gauges.buffer_used.store(used as u64, Ordering::Relaxed);

@@ -185,6 +185,12 @@ impl QueuePairs {
         }
     }
 
+    /// Returns whether there is no queue pair.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
     /// Takes a queue pair, and accepts its connection with this private data. `tos` is the traffic class byte of
     /// sent packets; `None` means the host's.
     pub(super) fn add(
