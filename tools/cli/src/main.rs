@@ -4,6 +4,7 @@
 mod bench;
 mod control;
 mod host;
+mod import;
 mod pmem;
 mod sim;
 mod top;
@@ -43,6 +44,11 @@ enum Command {
     Pmem {
         #[command(subcommand)]
         action: PmemCommand,
+    },
+    /// Print another target's configuration as this target's, with a comment for each setting without a counterpart.
+    Import {
+        #[command(subcommand)]
+        source: import::Source,
     },
     /// Simulate scenarios, and predict the results of a load on a target: runs the program sluice-sim.
     Sim(sim::Args),
@@ -86,6 +92,7 @@ fn main() -> ExitCode {
         Command::Pmem { action: PmemCommand::Client(action) } => {
             pmem::run(&action, options.json).map(|()| ExitCode::SUCCESS)
         }
+        Command::Import { source } => import::run(&source).map(|()| ExitCode::SUCCESS),
         Command::Sim(args) => Err(sim::run(&args, &options)),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
     };
