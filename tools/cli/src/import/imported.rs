@@ -125,6 +125,11 @@ impl Imported {
         }
     }
 
+    /// Returns the subsystem of an NQN.
+    pub(super) fn subsystem(&mut self, nqn: &str) -> Option<&mut Subsystem> {
+        self.subsystems.iter_mut().find(|one| one.nqn == nqn)
+    }
+
     /// Writes the configuration.
     pub(super) fn render(&self, source: &str) -> String {
         let mut text = format!("# Imported from {source}.\n");

@@ -4,6 +4,7 @@
 mod imported;
 mod nvmet;
 mod running;
+mod spdk;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,11 @@ use sluice_config::{Config, Machine};
 pub(crate) enum Source {
     /// A file that `nvmetcli save` wrote, such as /etc/nvmet/config.json.
     Nvmetcli {
+        /// The JSON file.
+        file: PathBuf,
+    },
+    /// A file that SPDK's `rpc.py save_config` wrote.
+    Spdk {
         /// The JSON file.
         file: PathBuf,
     },
@@ -40,6 +46,7 @@ pub(crate) fn run(source: &Source) -> anyhow::Result<()> {
             );
             (imported, file)
         }
+        Source::Spdk { file } => (spdk::import(parse(file)?)?, file),
         Source::Running { configfs } => (nvmet::import(running::read(configfs)?), configfs),
     };
     if imported.subsystems.is_empty() {
@@ -104,6 +111,32 @@ mod tests {
         assert!(!text.contains("nsid = 7"), "a disabled namespace is not served");
         assert!(!text.contains("/dev/sdy"), "a disk of another node is not served");
         assert!(!text.contains("require_authentication = true"), "the file has no keys");
+    }
+
+    #[test]
+    fn spdk_configuration_is_served_as_before() {
+        let text =
+            check(&spdk::import(serde_json::from_str(include_str!("spdk.json")).unwrap()).unwrap());
+        assert_has(
+            &text,
+            &[
+                "max_transfer = \"128 KiB\"",
+                "queue_depth = 128",
+                "address = \"192.0.2.1:4420\"\nsubsystems = [\"nqn.2016-06.io.spdk:cnode1\"]",
+                "tls = \"required\"",
+                "address = \"192.0.2.1:8009\"\ndiscovery_only = true",
+                "path = \"/srv/aio.img\"\nblock_size = 512\nread_only = true\nhosts = [\"nqn.2014-08.org.x:host1\"]",
+                "require_authentication = true\nhosts = [\"nqn.2014-08.org.x:host1\"]",
+                "host_keys = \"/etc/sluicegate/keys\"",
+                "# - Namespace 2 of nqn.2016-06.io.spdk:cnode2 is shown to no host",
+                "backend = \"memory\"\nsize = \"67108864 B\"\nblock_size = 512\nuuid = \"2a2a3b52-7cd4-4d14-a8f2-4a4b9a1b0a5e\"",
+                "backend = \"block\"\npath = \"/dev/disk/by-path/pci-0000:01:00.0-nvme-1\"",
+                "backend = \"file\"\npath = \"/srv/aio.img\"\nblock_size = 512",
+                "name = \"nqn.2016-06.io.spdk:cnode1/2\"\nbandwidth = \"100 MiB/s\"\niops = 20000",
+                "# - Namespace 3 of nqn.2016-06.io.spdk:cnode1: bdev lvs/vol",
+                "model = \"SPDK bdev Controller\"",
+            ],
+        );
     }
 
     #[test]
