@@ -134,7 +134,9 @@ deny:
 	cargo deny --all-features check licenses bans sources
 
 # Files below PREFIX. uninstall removes them.
-INSTALLED := bin/sluiced bin/sluice bin/sluice-sim \
+INSTALLED := bin/sluiced bin/sluice bin/sluice-sim share/man/man5/sluicegate.toml.5 share/man/man8/sluiced.8 \
+	share/bash-completion/completions/sluice.bash share/zsh/site-functions/_sluice \
+	share/fish/vendor_completions.d/sluice.fish \
 	$(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/use/*.md docs/reference/*.md))
 # Files of systemd and udev, below SYSTEM. uninstall removes them, too.
 INSTALLED_SYSTEM := systemd/system/sluiced.service sysusers.d/sluicegate.conf \
@@ -154,6 +156,9 @@ install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 		exit 1 ;; esac
 	@[ -x $(BINARIES)/sluiced ] || { echo "no $(BINARIES)/sluiced: run make first" >&2; exit 1; }
 	install -D -t $(at)/bin $(BINARIES)/sluiced $(BINARIES)/sluice $(BINARIES)/sluice-sim
+	$(BINARIES)/sluice manual $(at)/share
+	mkdir -p $(at)/share/man/man8
+	$(BINARIES)/sluiced --manual >$(at)/share/man/man8/sluiced.8
 	install -D -m 644 -t $(at)/share/doc/sluicegate/use docs/use/*.md
 	install -D -m 644 -t $(at)/share/doc/sluicegate/reference docs/reference/*.md
 	install -D -m 644 -t $(system_at)/systemd/system systemd/sluiced.service
@@ -169,6 +174,7 @@ install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 		sed -i '$(PATHS)' $(DESTDIR)/etc/sluicegate/sluicegate.toml; }
 
 uninstall:
+	rm -f $(at)/share/man/man1/sluice.1 $(at)/share/man/man1/sluice-*.1
 	rm -f $(addprefix $(at)/,$(INSTALLED)) $(addprefix $(system_at)/,$(INSTALLED_SYSTEM))
 	-rmdir $(at)/share/doc/sluicegate/use $(at)/share/doc/sluicegate/reference $(at)/share/doc/sluicegate
 	@echo "$(DESTDIR)/etc/sluicegate and /var/lib/sluicegate are kept"

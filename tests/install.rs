@@ -75,6 +75,7 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
             below.join("bin/sluiced"),
             below.join("bin/sluice"),
             below.join("bin/sluice-sim"),
+            below.join("share/man/man8/sluiced.8"),
             below.join("share/doc/sluicegate/use/operating.md"),
             system.join("systemd/system/sluiced.service"),
             system.join("sysusers.d/sluicegate.conf"),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 use sluice_config::ConfigErrors;
 use sluiced::control::api::{Control, Server};
 use sluiced::control::store::{self, Live, Remembered, Store};
@@ -33,6 +33,13 @@ const SHUT_DOWN: u8 = 150;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.manual {
+        let page = clap_mangen::Man::new(Args::command()).section("8");
+        return match page.render(&mut std::io::stdout()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     if let Some(file) = args.configuration().filter(|_| args.check) {
         return cli::check(file, args.offline, &mut std::io::stdout(), &mut std::io::stderr());
     }

@@ -54,6 +54,9 @@ pub struct Args {
     /// Where to log; by default the journal when systemd started the daemon, else stderr
     #[arg(long, value_name = "WHERE", value_enum)]
     pub log: Option<LogTarget>,
+    /// Print the manual page sluiced(8)
+    #[arg(long, hide = true)]
+    pub manual: bool,
 }
 
 /// The log's destination.

@@ -5,6 +5,7 @@ mod bench;
 mod control;
 mod host;
 mod import;
+mod manual;
 mod pmem;
 mod sim;
 mod top;
@@ -50,6 +51,14 @@ enum Command {
         #[command(subcommand)]
         source: import::Source,
     },
+    /// Print a script that completes the command line in a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages and the completions.
+    #[command(hide = true)]
+    Manual(manual::Args),
     /// Simulate scenarios, and predict the results of a load on a target: runs the program sluice-sim.
     Sim(sim::Args),
     /// Show the traffic of classes, sessions, devices, hosts, links, connections and workloads, live.
@@ -63,6 +72,11 @@ enum PmemCommand {
     Control(control::PmemAction),
     #[command(flatten)]
     Client(pmem::Action),
+}
+
+/// Returns the definition of the command line.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Parses the command line. Returns its arguments, and the names of its parameters.
@@ -92,6 +106,10 @@ fn main() -> ExitCode {
         Command::Pmem { action: PmemCommand::Client(action) } => {
             pmem::run(&action, options.json).map(|()| ExitCode::SUCCESS)
         }
+        Command::Completions { shell } => {
+            manual::complete(self::command(), shell).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Manual(args) => manual::write(self::command(), &args).map(|()| ExitCode::SUCCESS),
         Command::Import { source } => import::run(&source).map(|()| ExitCode::SUCCESS),
         Command::Sim(args) => Err(sim::run(&args, &options)),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
