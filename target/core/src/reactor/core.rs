@@ -197,26 +197,41 @@ impl<D: Driver> Core<D> {
                 Pull::Nothing => break None,
             }
         };
-        let r2t = (!self.io.agenda.r2t_waits.is_empty()).then_some(self.io.agenda.next_r2t);
-        let paced = (!self.io.agenda.paced.is_empty()).then_some(self.io.agenda.next_paced);
-        let others = [timer, self.io.timed.next_time(), r2t, paced, self.io.agenda.next_end];
-        let others = others.into_iter().flatten().min();
-        Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
+        let agenda = &self.io.agenda;
+        let mut until = self.next_chores;
+        for at in [timer, self.io.timed.next_time(), agenda.next_end] {
+            until = at.map_or(until, |at| at.min(until));
+        }
+        if !agenda.r2t_waits.is_empty() {
+            until = until.min(agenda.next_r2t);
+        }
+        if !agenda.paced.is_empty() {
+            until = until.min(agenda.next_paced);
+        }
+        Some(until)
     }
 
     /// Begins a turn with the work that is due by the turn's time. Returns whether there was any.
     pub fn begin(&mut self) -> bool {
         self.io.turns.begin();
-        let mut worked = self.end_timed();
+        let worked = self.end_timed();
+        if self.io.agenda.slices.is_empty() {
+            return worked;
+        }
+        self.begin_slices();
+        true
+    }
+
+    /// Begins some of the slices that are due.
+    #[cold]
+    fn begin_slices(&mut self) {
         let slices = &mut self.io.agenda.slices;
         let due: Vec<_> = slices.drain(..slices.len().min(SLICES)).collect();
         for (key, slot) in due {
-            worked = true;
             if let Some((io_queue, queue)) = self.connections.find_io(key) {
                 io_queue.next_slice(queue, &mut self.io, slot);
             }
         }
-        worked
     }
 
     /// Completes a batch of events: serves waiting commands and sends answers. Returns whether any command
