@@ -96,8 +96,8 @@ pub(super) fn shown(now: Nanos, host: &LostHost) -> answer::LostHost {
         left_seconds: host
             .until
             .since(now)
-            .as_millis()
-            .div_ceil(1000)
+            .as_nanos()
+            .div_ceil(1_000_000_000)
             .try_into()
             .unwrap_or(u64::MAX),
         restored: host.restored,
@@ -146,6 +146,8 @@ fn shrinks(
 
 #[cfg(test)]
 mod tests {
+    use fabric::controller::HostPath;
+
     use super::*;
     use crate::serve::engine::{RegionFacts, RegionState};
 
@@ -201,5 +203,20 @@ mod tests {
         }
         let other = RegionConfig { name: "other".into(), ..from.clone() };
         assert!(super::clients(&state, &other, None).is_empty());
+    }
+
+    /// The seconds since the loss and the seconds left add up to the whole time at every moment.
+    #[test]
+    fn seconds_of_lost_host_add_up() {
+        let name = String::new;
+        let path = HostPath { subsystem: name(), host: name(), listener: name() };
+        let since = Nanos(5_000_000_001);
+        let until = since.after(600_000_000_000);
+        let host = LostHost { path, address: None, since, until, restored: false };
+        for after in [0, 1, 999_999, 999_700_000, 999_999_999, 1_000_000_001, 599_999_999_999] {
+            let seen = shown(since.after(after), &host);
+            let sum = seen.lost_seconds + seen.left_seconds;
+            assert!(sum == 600 || (sum == 601 && after % 1_000_000_000 == 0), "{after} ns: {sum}");
+        }
     }
 }
