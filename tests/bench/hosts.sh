@@ -21,18 +21,17 @@ shift
 start hosts
 load 4542 --rw write --bs 1m --depth 4 --nsid 2 --destroy >/dev/null
 python3 - "$ROUNDS" "$TIME" "$BIN/sluice" "$NQN" "$PID" "$@" <<'END_OF_PYTHON'
-import json, os, statistics, subprocess, sys, urllib.request
+import json, statistics, subprocess, sys, urllib.request
+from lib import cpu_ns
 rounds, time, sluice, nqn, process, *loads = sys.argv[1:]
 COUNTS = ["system_calls", "receives", "received_bytes", "sends", "sent_bytes"]
 
 def counts():
     """The daemon's CPU time in ns, and the counters of its reactor."""
-    threads = os.listdir(f"/proc/{process}/task")
-    cpu = sum(int(open(f"/proc/{process}/task/{t}/schedstat").read().split()[0]) for t in threads)
     text = urllib.request.urlopen("http://127.0.0.1:4549/metrics").read().decode()
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     metric = lambda name: float(lines.get(f'sluicegate_reactor_{name}_total{{core="0"}}', 0))
-    return [cpu, *map(metric, COUNTS)]
+    return [cpu_ns(process), *map(metric, COUNTS)]
 
 print("| load | host | rate | mean | CPU for a command | system calls | bytes a receive | commands a send | bytes a send |")
 print("|---|---|---:|---:|---:|---:|---:|---:|---:|")

@@ -1,6 +1,7 @@
 """What the benchmarks in python share: requests to a daemon, and medians."""
 
 import json
+import os
 import socket
 import statistics
 
@@ -28,6 +29,12 @@ class Control:
         histogram = reactor["changes_ns"]
         flat = histogram["buckets"]
         return {**histogram, "buckets": sorted(zip(flat[::2], flat[1::2]))}
+
+
+def cpu_ns(process):
+    """Returns the CPU time of all threads of a process in ns."""
+    threads = os.listdir(f"/proc/{process}/task")
+    return sum(int(open(f"/proc/{process}/task/{t}/schedstat").read().split()[0]) for t in threads)
 
 
 def pairs(ratios):

@@ -36,14 +36,10 @@ read -r disk other_disk <<<"${DISKS:-}"
 daemon this 4540 "$BIN" "$disk"; this=$PID
 daemon other 4541 "$OTHER" "$other_disk"; other=$PID
 python3 - "$ROUNDS" "$TIME" "$BIN/sluice" "$NQN" "$this" "$other" "${first[*]}" "$@" <<'END_OF_PYTHON'
-import json, os, statistics, subprocess, sys
+import json, statistics, subprocess, sys
+from lib import cpu_ns
 rounds, time, sluice, nqn, this, other, first, *loads = sys.argv[1:]
 daemons = {"this": (this, 4540), "other": (other, 4541)}
-
-def cpu_ns(process):
-    """CPU time of all threads of a process, ns."""
-    threads = os.listdir(f"/proc/{process}/task")
-    return sum(int(open(f"/proc/{process}/task/{t}/schedstat").read().split()[0]) for t in threads)
 
 print("| load | rate | CPU for a command | rate, ratio (pairs) | CPU, ratio (pairs) |")
 print("|---|---|---|---|---|")

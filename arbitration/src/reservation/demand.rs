@@ -176,7 +176,7 @@ impl Demand {
     /// `number` counts as `least` ns or more.
     #[inline]
     pub(super) fn end_if_over(&self, now: Nanos, (periods, number): (&Periods, u64), least: u64) {
-        if self.waits() || self.in_device.load(Relaxed) != 0 {
+        if self.waits() || self.is_in_device() {
             return;
         }
         let since = self.since.load(Relaxed);

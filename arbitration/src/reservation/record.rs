@@ -47,7 +47,13 @@ impl Record {
         self.foreign.raise(number, finished.foreign);
     }
 
-    pub(super) fn seen(&self, number: u64, wanted: Wanted) -> PeriodObservation {
+    /// Returns the observation of period `number`, at whose end a command is in the device or not.
+    pub(super) fn seen(
+        &self,
+        number: u64,
+        wanted: Wanted,
+        ends_in_device: bool,
+    ) -> PeriodObservation {
         PeriodObservation {
             wanted,
             done: self.amount.used_in(number),
@@ -57,7 +63,7 @@ impl Record {
             took: self.took.used_in(number),
             assumed: self.assumed.used_in(number),
             foreign: self.foreign.used_in(number),
-            ends_in_device: false,
+            ends_in_device,
         }
     }
 }

@@ -16,7 +16,7 @@ use super::record::{Finished, Record};
 use super::schedule::Claim;
 use super::tally::{MOST, Tally};
 use super::terms::Budget;
-use super::verdict::{Cause, Miss, Missed, PeriodObservation, Usual, Verdicts};
+use super::verdict::{Cause, Miss, Missed, Usual, Verdicts};
 
 /// Number of reservations that were made. It only tells them apart, so no model needs to follow it.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -618,9 +618,7 @@ impl Reserved {
     /// Judges a period that has ended.
     fn judge(&self, number: u64) {
         let wanted = self.demand.in_period(&self.periods, number, self.interval);
-        let in_device = self.demand.is_in_device();
-        let seen =
-            PeriodObservation { ends_in_device: in_device, ..self.record.seen(number, wanted) };
+        let seen = self.record.seen(number, wanted, self.demand.is_in_device());
         let promised = self.promise.as_ref().map(|promise| {
             promise.keeps_rate(seen.due_time(&self.usual), &seen) && promise.was_kept(number)
         });

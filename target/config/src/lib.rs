@@ -63,6 +63,7 @@ pub use identity::{
     uuid_of_data,
 };
 pub use keys::{ConfigKey, NSID_MAX, RDMA_BEFORE, Values};
+pub use lines::{Lines, quote, quote_list};
 pub use listener::Listener;
 pub use listener::channel_name;
 pub use machine::Machine;

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::fields::{At, Fields, List, Wrong};
 use super::identity::format_nguid;
-use super::lines::{Lines, quote};
+use super::lines::{Lines, quote, quote_list};
 use super::node::{Node, Value};
 use super::qos::values::{CLASSES, UNITS, bandwidth, percent};
 use super::values::{self, Read};
@@ -177,11 +177,7 @@ pub(crate) trait ListField {
     /// Writes the list.
     fn write(&self) -> Written {
         let entries = self.entries();
-        let quoted = |entries: &[String]| {
-            let quoted: Vec<String> = entries.iter().map(|entry| quote(entry)).collect();
-            format!("[{}]", quoted.join(", "))
-        };
-        Written { toml: entries.map(quoted), json: json!(entries) }
+        Written { toml: entries.map(quote_list), json: json!(entries) }
     }
 }
 

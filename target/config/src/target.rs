@@ -12,7 +12,7 @@ use arbitration::device::REACTORS_MAX;
 use arbitration::overload::RetryDelays;
 
 use super::fields::{At, Fields, List, Problems, Wrong};
-use super::lines::quote;
+use super::lines::quote_list;
 use super::machine::Machine;
 use super::node::{Node, Value};
 use super::polling::{ClockSource, Poll};
@@ -191,8 +191,7 @@ impl Field for RetryDelays {
 
     fn write(&self, _: &crate::keys::Values) -> Written {
         let times = self.hundreds_of_ms().map(|units| format_duration(RETRY_UNIT * units.into()));
-        let quoted = times.each_ref().map(|time| quote(time)).join(", ");
-        Written { toml: Some(format!("[{quoted}]")), json: times.to_vec().into() }
+        Written { toml: Some(quote_list(&times)), json: times.to_vec().into() }
     }
 }
 

@@ -173,8 +173,7 @@ impl<D: Driver> IoQueue<D> {
         self.fabrics.complete_deferred(queue, io, cid, result, status);
     }
 
-    /// Inserts a command that cannot be answered on the spot into the table, with the data that it brought, and
-    /// starts it.
+    /// Inserts a command into the table, with its in-capsule data, and starts the command. The arrival could not answer it.
     fn enqueue(
         &mut self,
         queue: &mut Queue<D>,

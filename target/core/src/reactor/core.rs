@@ -66,7 +66,8 @@ pub struct Core<D: Driver> {
 pub struct Inventory {
     /// Connections.
     pub connections: usize,
-    /// Number of commands that were not executed on the spot, except commands that wait for an event.
+    /// Number of commands in the tables of the queues, except commands that wait for an event. A command that is executed
+    /// as it arrives is in no table.
     pub commands: usize,
     /// Number of these commands that wait in the arbiter.
     pub ordered: usize,
@@ -253,7 +254,7 @@ impl<D: Driver> Core<D> {
         !self.io.agenda.to_record.is_empty()
     }
 
-    /// Records the commands that were executed on the spot until `now`.
+    /// Records the commands that were executed as they arrived, until `now`.
     pub fn record(&mut self, now: Nanos) {
         let mut to_record = std::mem::take(&mut self.io.agenda.to_record);
         for key in to_record.drain(..) {

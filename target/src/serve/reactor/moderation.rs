@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use fabric::Nanos;
+use units::{Nanos, nanos};
 
 /// The time between the begins of two turns that are spaced.
 const SPACING: Duration = Duration::from_micros(20);
@@ -157,10 +157,6 @@ impl Moderation {
         self.rest = if is_better { SPACED_REST } else { (self.rest * 2).min(LONGEST_REST) };
         true
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

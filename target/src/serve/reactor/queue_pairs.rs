@@ -267,8 +267,8 @@ impl QueuePairs {
         }
     }
 
-    /// Takes note that a connection is over because its device is gone, which may owe completions for ever:
-    /// everything that the connection has comes back.
+    /// Ends the connection of a device that is gone. The device may never complete outstanding work requests, so their
+    /// buffers come back here.
     pub(super) fn device_gone(&mut self, token: Token) {
         let Self { links, happened, tokens, .. } = self;
         let key = tokens.get(&token.0).copied();

@@ -310,7 +310,7 @@ impl Ring {
     /// Submits the queued entries, and runs no deferred work.
     ///
     /// # Errors
-    /// Those of io_uring_enter, unless the next turn may succeed.
+    /// io_uring_enter fails, and would fail in the next turn as well.
     pub fn submit(&mut self) -> io::Result<()> {
         self.refill();
         if self.ring.submission().is_empty() {

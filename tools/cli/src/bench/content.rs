@@ -16,6 +16,7 @@ use super::job::Job;
 use super::tenants::Tenants;
 use super::units::show_bytes;
 use super::worker::Plan;
+use crate::host::access::QueueKind;
 use crate::host::controller::{Association, Namespace};
 
 /// Bytes of the start and of the end of a namespace that are looked at. All signatures are within them.
@@ -85,7 +86,7 @@ fn find_content(
     };
     let piece = (most / block).max(1);
     let room = u32::try_from(piece * block)?;
-    let mut queue = association.io_queue(qid, (1, room), None)?;
+    let mut queue = association.io_queue(qid, (1, room), QueueKind::default())?;
     for range in [0..start, (namespace.blocks - end).max(start)..namespace.blocks] {
         let mut lba = range.start;
         while lba < range.end {

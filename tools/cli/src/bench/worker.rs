@@ -14,7 +14,7 @@ use super::io_queue::{Clock, Extent, IoQueue, Phase};
 use super::job::Job;
 use super::stats::JobStats;
 use super::windows::Tally;
-use crate::host::access::HostStyle;
+use crate::host::access::{HostStyle, QueueKind};
 use crate::host::controller::{Association, Namespace};
 
 /// The bytes taken from a socket at once: many responses, which still fit into the cache.
@@ -110,7 +110,7 @@ impl<'a> Worker<'a> {
             let association = orders.associations.get(plan.controller);
             let association = association.context("no such controller")?;
             let room = (job.depth, job.bs);
-            let kind = (job.prioclass, orders.style);
+            let kind = QueueKind { class: job.prioclass, style: orders.style };
             let connection = association.loaded_queue(plan.qid, room, kind, orders.verify)?;
             let check = (plan.seed, orders.verify);
             let host = (connection, association.facts().clone(), orders.style);

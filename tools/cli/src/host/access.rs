@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arbitration::Class;
 use clap::ValueEnum;
 use fabric::host::authentication::Credentials;
 use serde::Serialize;
@@ -37,6 +38,14 @@ pub(crate) enum HostStyle {
     Batching,
     /// Sends each command in a call of its own, with submission queue flow control, as other hosts do.
     Plain,
+}
+
+/// The kind of an I/O queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueKind {
+    /// The priority class in Connect.
+    pub(crate) class: Option<Class>,
+    pub(crate) style: HostStyle,
 }
 
 /// Transports of NVMe over Fabrics.

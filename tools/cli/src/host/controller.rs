@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use arbitration::Class;
 use fabric::Nanos;
 use fabric::host::authentication::{AuthError, MESSAGE_ROOM};
 use fabric::host::{
@@ -13,7 +12,7 @@ use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
 use fabric::nvme::{Cqe, Sqe, Status};
 use fabric::tcp::HostParams;
 
-use super::access::{Access, HostStyle};
+use super::access::{Access, HostStyle, QueueKind};
 use super::authentication;
 use super::connection::{Connection, Reply};
 use super::identity::host_id;
@@ -184,10 +183,10 @@ impl Association {
         &self,
         qid: u16,
         room: (u16, u32),
-        (class, style): (Option<Class>, HostStyle),
+        kind: QueueKind,
         keeps_data: bool,
     ) -> anyhow::Result<Connection> {
-        let mut connection = self.connected_queue(qid, room, (class, style))?;
+        let mut connection = self.io_queue(qid, room, kind)?;
         connection.begin_load(self.connector.facts.in_capsule_data, keeps_data)?;
         Ok(connection)
     }
@@ -197,22 +196,13 @@ impl Association {
         &self.connector.facts
     }
 
-    /// Connects an I/O queue of a priority class so that `depth` commands of up to `transfer` bytes
+    /// Connects an I/O queue of this kind so that `depth` commands of up to `transfer` bytes
     /// may be outstanding.
     pub(crate) fn io_queue(
         &self,
         qid: u16,
-        room: (u16, u32),
-        class: Option<Class>,
-    ) -> anyhow::Result<Connection> {
-        self.connected_queue(qid, room, (class, HostStyle::Batching))
-    }
-
-    fn connected_queue(
-        &self,
-        qid: u16,
         (depth, transfer): (u16, u32),
-        (class, style): (Option<Class>, HostStyle),
+        QueueKind { class, style }: QueueKind,
     ) -> anyhow::Result<Connection> {
         let connect = self.connector.connect(qid, depth, class);
         let (mut command, data) = connect.map_err(|error| self.explain(error))?;

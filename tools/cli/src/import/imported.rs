@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use sluice_config::{DISCOVERY_NQN, Lines, quote, quote_list};
+
 /// A configuration in the terms of this target.
 #[derive(Debug, Default)]
 pub(super) struct Imported {
@@ -17,9 +19,6 @@ pub(super) struct Imported {
     /// Settings without a counterpart, each with a substitute.
     pub(super) notes: Vec<String>,
 }
-
-/// NQN of the discovery subsystem, which every target has by itself.
-const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
 /// An address, and the subsystems that are offered there.
 #[derive(Debug)]
@@ -48,35 +47,13 @@ pub(super) struct Namespace {
     pub(super) keys: Vec<(&'static str, String)>,
 }
 
-/// Writes a TOML string.
-pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for char in text.chars() {
-        match char {
-            '"' | '\\' => quoted.extend(['\\', char]),
-            _ if char.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(char));
-            }
-            _ => quoted.push(char),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Writes a TOML list of strings.
-pub(super) fn list(texts: &[String]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-    format!("[{}]", quoted.join(", "))
-}
-
 /// Writes an IP address with its port.
 pub(super) fn endpoint(address: &str, port: &str) -> String {
     if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }
 
 /// Returns an NGUID as 32 hexadecimal digits; `None` where it is not set.
-pub(super) fn nguid(text: &str) -> Option<String> {
+fn nguid(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let is_set = digits.len() == 32 && digits.chars().any(|digit| digit != '0');
     is_set.then(|| digits.to_ascii_lowercase())
@@ -85,10 +62,40 @@ pub(super) fn nguid(text: &str) -> Option<String> {
 /// Returns the keys that name a file or a block device.
 pub(super) fn path_keys(path: &str) -> Vec<(&'static str, String)> {
     let backend = if path.starts_with("/dev/") { "block" } else { "file" };
-    vec![("backend", quoted(backend)), ("path", quoted(path))]
+    vec![("backend", quote(backend)), ("path", quote(path))]
+}
+
+impl Namespace {
+    /// Returns a namespace that hosts recognize by its identifiers, where they are set.
+    pub(super) fn new(
+        nsid: u32,
+        mut keys: Vec<(&'static str, String)>,
+        uuid: Option<String>,
+        guid: Option<String>,
+    ) -> Self {
+        if let Some(uuid) = uuid.filter(|uuid| nguid(uuid).is_some()) {
+            keys.push(("uuid", quote(&uuid)));
+        }
+        if let Some(nguid) = guid.and_then(|text| nguid(&text)) {
+            keys.push(("nguid", quote(&nguid)));
+        }
+        if keys.iter().any(|(_, value)| value == "\"block\"") {
+            // The daemon has not served the device before, and its data is wanted.
+            keys.push(("force", "true".to_owned()));
+        }
+        Self { nsid, keys }
+    }
 }
 
 impl Imported {
+    /// Notes that hosts lose the reservations of a namespace.
+    pub(super) fn note_reservations(&mut self, nsid: u32, nqn: &str) {
+        self.note(format!(
+            "Namespace {nsid} of {nqn} has persistent reservations. Nothing replaces them: a cluster needs another way \
+             to fence its hosts"
+        ));
+    }
+
     /// Notes a setting without a counterpart, once.
     pub(super) fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
@@ -103,7 +110,7 @@ impl Imported {
         tls: Option<&'static str>,
         nqn: &str,
     ) {
-        if nqn == DISCOVERY {
+        if nqn == DISCOVERY_NQN {
             self.discovery.push((address, rdma));
             return;
         }
@@ -139,83 +146,68 @@ impl Imported {
         for note in &self.notes {
             let _ = writeln!(text, "# - {}", note.replace('\n', " "));
         }
-        let table = |text: &mut String, head: &str| {
-            let _ = write!(text, "\n{head}\n");
-        };
-        let key = |text: &mut String, key: &str, value: &str| {
-            let _ = writeln!(text, "{key} = {value}");
-        };
-        table(&mut text, "[target]");
-        key(&mut text, "state", "\"/var/lib/sluicegate/state.redb\"");
+        let mut lines = Lines::default();
+        lines.title("[target]");
+        lines.raw("state", quote("/var/lib/sluicegate/state.redb"));
         if self.subsystems.iter().any(|one| one.require_authentication) {
-            key(&mut text, "host_keys", "\"/etc/sluicegate/keys\"");
+            lines.raw("host_keys", quote("/etc/sluicegate/keys"));
         }
         for (name, value) in &self.target {
-            key(&mut text, name, value);
+            lines.raw(name, value);
         }
         for (name, keys) in &self.sessions {
-            table(&mut text, "[[session]]");
-            key(&mut text, "name", &quoted(name));
-            keys.iter().for_each(|(name, value)| key(&mut text, name, value));
+            lines.title("[[session]]");
+            lines.raw("name", quote(name));
+            keys.iter().for_each(|(name, value)| lines.raw(name, value));
         }
         for listener in &self.listeners {
-            table(&mut text, "[[listener]]");
-            key(&mut text, "address", &quoted(&listener.address));
+            lines.title("[[listener]]");
+            lines.raw("address", quote(&listener.address));
             if listener.rdma {
-                key(&mut text, "transport", "\"rdma\"");
+                lines.raw("transport", quote("rdma"));
             }
             if let Some(tls) = listener.tls {
-                key(&mut text, "tls", &quoted(tls));
+                lines.raw("tls", quote(tls));
             }
             let offers = |one: &Subsystem| listener.subsystems.contains(&one.nqn);
             if !self.subsystems.iter().all(offers) {
-                key(&mut text, "subsystems", &list(&listener.subsystems));
+                lines.raw("subsystems", quote_list(&listener.subsystems));
             }
         }
         for (address, rdma) in &self.discovery {
             if self.listeners.iter().any(|one| one.address == *address && one.rdma == *rdma) {
                 continue;
             }
-            table(&mut text, "[[listener]]");
-            key(&mut text, "address", &quoted(address));
+            lines.title("[[listener]]");
+            lines.raw("address", quote(address));
             if *rdma {
-                key(&mut text, "transport", "\"rdma\"");
+                lines.raw("transport", quote("rdma"));
             }
-            key(&mut text, "discovery_only", "true");
+            lines.raw("discovery_only", "true");
         }
         for subsystem in &self.subsystems {
-            table(&mut text, "[[subsystem]]");
-            key(&mut text, "nqn", &quoted(&subsystem.nqn));
+            lines.title("[[subsystem]]");
+            lines.raw("nqn", quote(&subsystem.nqn));
             for (name, value) in [("serial", &subsystem.serial), ("model", &subsystem.model)] {
                 if let Some(value) = value {
-                    key(&mut text, name, &quoted(value));
+                    lines.raw(name, quote(value));
                 }
             }
             if subsystem.allow_any_host {
-                key(&mut text, "allow_any_host", "true");
+                lines.raw("allow_any_host", "true");
             }
             if subsystem.require_authentication {
-                key(&mut text, "require_authentication", "true");
+                lines.raw("require_authentication", "true");
             }
             if !subsystem.hosts.is_empty() {
-                key(&mut text, "hosts", &list(&subsystem.hosts));
+                lines.raw("hosts", quote_list(&subsystem.hosts));
             }
             for namespace in &subsystem.namespaces {
-                table(&mut text, "[[subsystem.namespace]]");
-                key(&mut text, "nsid", &namespace.nsid.to_string());
-                namespace.keys.iter().for_each(|(name, value)| key(&mut text, name, value));
+                lines.title("[[subsystem.namespace]]");
+                lines.raw("nsid", namespace.nsid);
+                namespace.keys.iter().for_each(|(name, value)| lines.raw(name, value));
             }
         }
-        text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_are_quoted_as_toml_has_them() {
-        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000A\"");
+        text + "\n" + &lines.into_text()
     }
 }

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use sluice_config::quote;
 
-use super::imported::{Imported, Namespace, Subsystem, endpoint, nguid, path_keys, quoted};
+use super::imported::{Imported, Namespace, Subsystem, endpoint, path_keys};
 
 /// The whole configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -178,10 +179,7 @@ fn import_subsystem(
             continue;
         }
         if text(&resv, "enable").is_some_and(|on| on == "1") {
-            imported.note(format!(
-                "Namespace {nsid} of {nqn} has persistent reservations. Nothing replaces them: a cluster needs another \
-                 way to fence its hosts"
-            ));
+            imported.note_reservations(nsid, &nqn);
         }
         if enable == 0 {
             imported
@@ -203,17 +201,8 @@ fn import_subsystem(
                 )),
             }
         }
-        if let Some(uuid) = text(&device, "uuid").filter(|uuid| nguid(uuid).is_some()) {
-            keys.push(("uuid", quoted(&uuid)));
-        }
-        if let Some(nguid) = text(&device, "nguid").and_then(|text| nguid(&text)) {
-            keys.push(("nguid", quoted(&nguid)));
-        }
-        // The daemon has not served the device before, and its data is wanted.
-        if path.starts_with("/dev/") {
-            keys.push(("force", "true".to_owned()));
-        }
-        subsystem.namespaces.push(Namespace { nsid, keys });
+        let (uuid, nguid) = (text(&device, "uuid"), text(&device, "nguid"));
+        subsystem.namespaces.push(Namespace::new(nsid, keys, uuid, nguid));
     }
     subsystem.nqn = nqn;
     subsystem
@@ -242,7 +231,7 @@ fn import_port(port: &Port, imported: &mut Imported) {
         && bytes >= 1024
     {
         let kib = (bytes / 1024).min(64);
-        imported.target.insert("in_capsule_data", quoted(&format!("{kib} KiB")));
+        imported.target.insert("in_capsule_data", quote(&format!("{kib} KiB")));
     }
     let service = text(&port.addr, "trsvcid").unwrap_or_else(|| "4420".to_owned());
     let secure = text(&port.addr, "tsas").is_some_and(|tsas| tsas == "tls1.3");

@@ -20,61 +20,44 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<Nvmet> {
     );
     let host = |path: PathBuf| Ok(Host { nqn: name(&path), attr: attributes(&path, "")? });
     Ok(Nvmet {
-        hosts: folders(&folder.join("hosts"))?
-            .into_iter()
-            .map(host)
-            .collect::<anyhow::Result<_>>()?,
-        ports: folders(&folder.join("ports"))?
-            .into_iter()
-            .map(port)
-            .collect::<anyhow::Result<_>>()?,
-        subsystems: folders(&folder.join("subsystems"))?
-            .into_iter()
-            .map(subsystem)
-            .collect::<anyhow::Result<_>>()?,
+        hosts: each(&folder.join("hosts"), host)?,
+        ports: each(&folder.join("ports"), port)?,
+        subsystems: each(&folder.join("subsystems"), subsystem)?,
     })
 }
 
 fn port(path: PathBuf) -> anyhow::Result<Port> {
+    let group = |path: PathBuf| {
+        let grpid = name(&path).parse().unwrap_or(0);
+        Ok(AnaGroup { grpid, ana: attributes(&path, "ana_")? })
+    };
     Ok(Port {
         portid: name(&path).parse().unwrap_or(0),
         addr: attributes(&path, "addr_")?,
         param: attributes(&path, "param_")?,
-        referrals: folders(&path.join("referrals"))?.iter().map(|_| Value::Null).collect(),
-        ana_groups: folders(&path.join("ana_groups"))?
-            .into_iter()
-            .map(|path| {
-                let grpid = name(&path).parse().unwrap_or(0);
-                Ok(AnaGroup { grpid, ana: attributes(&path, "ana_")? })
-            })
-            .collect::<anyhow::Result<_>>()?,
+        referrals: each(&path.join("referrals"), |_| Ok(Value::Null))?,
+        ana_groups: each(&path.join("ana_groups"), group)?,
         subsystems: names(&path.join("subsystems"))?,
     })
 }
 
 fn subsystem(path: PathBuf) -> anyhow::Result<Exported> {
     let disk = |path: PathBuf| {
-        let enable = attributes(&path, "enable")?;
-        let enabled = enable.get("").and_then(Value::as_str).is_some_and(|on| on == "1");
         Ok(Disk {
             nsid: name(&path).parse().unwrap_or(0),
             device: attributes(&path, "device_")?,
-            enable: u32::from(enabled),
+            enable: u32::from(is_enabled(&path)?),
             ana_grpid: attributes(&path, "ana_grpid")?.remove("").unwrap_or_default(),
             resv: attributes(&path, "resv_")?,
         })
     };
     let passthru = path.join("passthru");
-    let is_passed = attributes(&passthru, "enable")?.get("").is_some_and(|on| on == "1");
     Ok(Exported {
         nqn: name(&path),
         attr: attributes(&path, "attr_")?,
         allowed_hosts: names(&path.join("allowed_hosts"))?,
-        namespaces: folders(&path.join("namespaces"))?
-            .into_iter()
-            .map(disk)
-            .collect::<anyhow::Result<_>>()?,
-        passthru: if is_passed {
+        namespaces: each(&path.join("namespaces"), disk)?,
+        passthru: if is_enabled(&passthru)? {
             vec![Passthru { device: attributes(&passthru, "device_")? }]
         } else {
             Vec::new()
@@ -97,6 +80,11 @@ fn attributes(folder: &Path, prefix: &str) -> anyhow::Result<Attributes> {
     Ok(attributes)
 }
 
+/// Reads whether the object of a folder is enabled.
+fn is_enabled(folder: &Path) -> anyhow::Result<bool> {
+    Ok(attributes(folder, "enable")?.get("").is_some_and(|on| on == "1"))
+}
+
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -105,8 +93,12 @@ fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(entries(folder)?.iter().map(|path| name(path)).collect())
 }
 
-fn folders(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).collect())
+/// Reads each folder in a folder.
+fn each<T>(
+    folder: &Path,
+    read: impl FnMut(PathBuf) -> anyhow::Result<T>,
+) -> anyhow::Result<Vec<T>> {
+    entries(folder)?.into_iter().filter(|path| path.is_dir()).map(read).collect()
 }
 
 /// Lists a folder in order; a missing one is empty.

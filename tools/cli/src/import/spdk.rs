@@ -6,8 +6,9 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sluice_config::{quote, quote_list};
 
-use super::imported::{Imported, Namespace, Subsystem, endpoint, list, nguid, path_keys, quoted};
+use super::imported::{Imported, Namespace, Subsystem, endpoint, path_keys};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Saved {
@@ -229,8 +230,8 @@ impl Bdevs {
                 self.known.insert(
                     name,
                     vec![
-                        ("backend", quoted(backend)),
-                        ("size", quoted(&format!("{size} B"))),
+                        ("backend", quote(backend)),
+                        ("size", quote(&format!("{size} B"))),
                         ("block_size", block_size.to_string()),
                     ],
                 );
@@ -339,17 +340,16 @@ impl Imported {
         }
         if let Some(bytes) = in_capsule_data_size {
             let kib = (bytes / 1024).clamp(4, 64);
-            self.target.insert("in_capsule_data", quoted(&format!("{kib} KiB")));
+            self.target.insert("in_capsule_data", quote(&format!("{kib} KiB")));
         }
         if let Some(bytes) = max_io_size {
             let kib = (bytes / 1024).clamp(4, 16384).next_power_of_two();
-            self.target.insert("max_transfer", quoted(&format!("{kib} KiB")));
+            self.target.insert("max_transfer", quote(&format!("{kib} KiB")));
         }
     }
 
     fn add_namespace(&mut self, Added { nqn, namespace }: Added, bdevs: &Bdevs, shown: &[ShownTo]) {
-        let AddedNamespace { nsid, bdev_name, uuid, nguid: id, no_auto_visible, ptpl_file } =
-            namespace;
+        let AddedNamespace { nsid, bdev_name, uuid, nguid, no_auto_visible, ptpl_file } = namespace;
         let Some(subsystem) = self.subsystem(&nqn) else { return };
         // Without a number, SPDK takes the lowest that is free.
         let is_free = |nsid: &u32| subsystem.namespaces.iter().all(|other| other.nsid != *nsid);
@@ -370,26 +370,13 @@ impl Imported {
                 ));
                 return;
             }
-            keys.push(("hosts", list(&hosts)));
+            keys.push(("hosts", quote_list(&hosts)));
         }
         if ptpl_file.is_some() {
-            self.note(format!(
-                "Namespace {nsid} of {nqn} keeps persistent reservations. Nothing replaces them: a cluster needs another \
-                 way to fence its hosts"
-            ));
-        }
-        if let Some(uuid) = uuid.filter(|uuid| nguid(uuid).is_some()) {
-            keys.push(("uuid", quoted(&uuid)));
-        }
-        if let Some(nguid) = id.and_then(|text| nguid(&text)) {
-            keys.push(("nguid", quoted(&nguid)));
-        }
-        if keys.iter().any(|(_, value)| value == "\"block\"") {
-            // The daemon has not served the device before, and its data is wanted.
-            keys.push(("force", "true".to_owned()));
+            self.note_reservations(nsid, &nqn);
         }
         if let Some(subsystem) = self.subsystem(&nqn) {
-            subsystem.namespaces.push(Namespace { nsid, keys });
+            subsystem.namespaces.push(Namespace::new(nsid, keys, uuid, nguid));
         }
         if let Some(limit) = bdevs.limits.get(&bdev_name) {
             let session = self.sessions.entry(format!("{nqn}/{nsid}")).or_default();
@@ -402,7 +389,7 @@ impl Imported {
                 ("write_bandwidth", limit.w_mbytes_per_sec),
             ] {
                 if mib > 0 {
-                    session.insert(key, quoted(&format!("{mib} MiB/s")));
+                    session.insert(key, quote(&format!("{mib} MiB/s")));
                 }
             }
         }

@@ -88,7 +88,7 @@ const fn stressed(name: &'static str, load: f64) -> Situation {
 
 const LAWS: [(&str, Law); 3] = [("DCTCP", Law::Dctcp), ("D2TCP", Law::D2tcp), ("QTCP", Law::Qtcp)];
 
-/// The number of transfers of a class that are done or late, and of late ones.
+/// The transfers of a class: how many have completed or are overdue, and how many of these are late.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfers {
     done: u32,

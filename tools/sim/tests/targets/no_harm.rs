@@ -4,14 +4,27 @@
 //! makes other racks.
 #![expect(clippy::indexing_slicing, reason = "tests fail where something is not there")]
 
-use std::fmt::Write as _;
-
 use fastrand::Rng;
 
 use crate::common::*;
 
 /// The seeds that a violation has to show in the median of.
 const SEEDS: u64 = 5;
+
+/// The load of a host that always has commands waiting.
+const CLOSED_LOAD: &str = "process = \"closed\"\ndepth = 32\nsize = \"64 KiB\"";
+
+/// Adds to a load that it reads, or that it writes.
+fn with_reads(load: String, reads: bool) -> String {
+    load + "\nreads = " + if reads { "\"100 %\"" } else { "\"0 %\"" }
+}
+
+/// Writes a host with one load.
+fn host_table(name: &str, class: &str, queues: u32, load: &str) -> String {
+    format!(
+        "[[host]]\nname = \"{name}\"\nclass = \"{class}\"\nqueues = {queues}\n[[host.load]]\n{load}\n"
+    )
+}
 
 /// A rack: its scenario, and the part of the link that each class wants, in the order of the hosts; `None`: no limit.
 #[derive(Debug)]
@@ -54,14 +67,9 @@ impl Rack {
                         "process = \"poisson\"\nrate = \"{rate} kbit/s\"\nsize = \"{size} KiB\""
                     )
                 }
-                None => "process = \"closed\"\ndepth = 32\nsize = \"64 KiB\"".to_owned(),
+                None => CLOSED_LOAD.to_owned(),
             };
-            let (queues, reads) = (random.u32(1..=4), if reads { "100 %" } else { "0 %" });
-            _ = write!(
-                text,
-                "[[host]]\nname = \"{name}\"\nclass = \"{name}\"\nqueues = {queues}\n\
-                 [[host.load]]\n{load}\nreads = \"{reads}\"\n"
-            );
+            text += &host_table(name, name, random.u32(1..=4), &with_reads(load, reads));
             wanted.push(wants);
         }
         Self { text, wants: wanted }
@@ -113,16 +121,12 @@ impl Rack {
                     let rate = if process.contains("on-off") { rate / 2.0 } else { rate };
                     format!("{process}\nrate = \"{rate} kbit/s\"\nsize = \"{size} KiB\"")
                 }
-                None => "process = \"closed\"\ndepth = 32\nsize = \"64 KiB\"".to_owned(),
+                None => CLOSED_LOAD.to_owned(),
             };
             let reads = both && random.bool();
-            let (queues, reads) = (random.u32(1..=4), if reads { "100 %" } else { "0 %" });
+            let (queues, load) = (random.u32(1..=4), with_reads(load, reads));
             for host in 0..hosts {
-                _ = write!(
-                    text,
-                    "[[host]]\nname = \"{name}-{host}\"\nclass = \"{name}\"\nqueues = {queues}\n\
-                     [[host.load]]\n{load}\nreads = \"{reads}\"\n"
-                );
+                text += &host_table(&format!("{name}-{host}"), name, queues, &load);
                 wanted.push(wants);
             }
         }

@@ -21,7 +21,7 @@ pub(super) fn own(host: usize) -> String {
 }
 
 impl World {
-    /// Adds two parents for the sessions of hosts, each for every second host.
+    /// Adds two sessions. Each is the parent of the sessions of half of the hosts.
     pub(super) fn add_groups(&mut self) {
         for group in 0..2 {
             let spec = self.limited(format!("group{group}"), None);

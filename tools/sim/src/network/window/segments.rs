@@ -1,8 +1,7 @@
 //! Unacknowledged segments: which of them have arrived, and which are treated as lost.
 //!
-//! A network that keeps the packets of a flow in order reveals a loss by the arrival of later packets: a segment is
-//! lost once the third transmission after it has arrived (forward acknowledgement). Retransmissions have numbers of
-//! their own, so this holds for them, too.
+//! The network keeps the packets of a flow in order. So a segment counts as lost once the third transmission after it has
+//! arrived (forward acknowledgement). Retransmissions have numbers of their own and are counted in the same way.
 
 use std::collections::VecDeque;
 
