@@ -7,7 +7,8 @@
 //!
 //! A host may be back before the target notices that its earlier controller is gone (Linux tears it
 //! down without a shutdown when it reconnects). If the later controller is shut down, the end of
-//! the earlier one loses nothing.
+//! the earlier one loses nothing. Each controller succeeds at most one: a host with two controllers
+//! on one path that loses one of them, and shuts the other down, remains lost.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -70,10 +71,14 @@ pub struct KeptHost {
 /// as unknown.
 pub const KEPT_CONTROLLERS_MAX: usize = 8;
 
-/// A controller that ended without a shutdown, and has no successor yet.
+/// A controller that ended without a shutdown, and has no known successor.
 #[derive(Debug)]
 struct Absent {
     since: Nanos,
+    /// Whether it ended before the target started.
+    restored: bool,
+    /// The least number of connected controllers that may be its successor.
+    successors_from: u64,
     /// `None`: not known, for any number of controllers.
     identified: Option<Identified>,
 }
@@ -87,6 +92,8 @@ struct ConnectedController {
     number: u64,
     /// The number of the last controller of the path before which something was heard of this one; at first its own.
     heard_before: u64,
+    /// Whether it succeeded an absent controller when it connected.
+    is_successor: bool,
 }
 
 /// A host that uses a subsystem through a listener.
@@ -99,6 +106,13 @@ struct User {
     shut_down: BTreeSet<u64>,
     /// The time at which the last controller ended, and whether that was before the target started.
     lost: Option<(Nanos, bool)>,
+}
+
+impl Absent {
+    /// Returns an unknown number of controllers, of which nothing else is known.
+    fn unknown(since: Nanos, restored: bool) -> Self {
+        Self { since, restored, successors_from: u64::MAX, identified: None }
+    }
 }
 
 impl User {
@@ -114,43 +128,54 @@ impl User {
     }
 
     /// Adds a controller that ended without a shutdown.
-    fn add_absent(&mut self, since: Nanos, identified: Identified) {
-        self.absent.push(Absent { since, identified: Some(identified) });
+    fn add_absent(&mut self, absent: Absent) {
+        let since = absent.since;
+        self.absent.push(absent);
         if self.absent.len() > KEPT_CONTROLLERS_MAX {
-            self.absent = vec![Absent { since, identified: None }];
+            self.absent = vec![Absent::unknown(since, false)];
         }
     }
 
-    /// Notes that a controller was shut down while others are there: perhaps it had succeeded one of them, of which
-    /// the target does not know yet that its host has lost it.
-    fn add_shut_down(&mut self, number: u64) {
-        self.shut_down.insert(number);
+    /// Notes the number of a controller that was shut down, unless its predecessor is known. It may have succeeded a
+    /// connected controller that its host has lost already.
+    fn add_shut_down(&mut self, number: Option<u64>) {
+        self.shut_down.extend(number);
         while self.shut_down.len() > self.controllers.len() {
             self.shut_down.pop_first();
         }
     }
 
     /// Returns whether a controller that ended without a shutdown had a successor that was shut
-    /// down. A successor connected later, and no command of this controller has arrived since then.
-    /// Each successor has one predecessor.
-    fn had_successor(&mut self, ended: &ConnectedController) -> bool {
-        if ended.shared.take_heard(SUCCESSOR) {
-            return false;
-        }
-        let successor = self.shut_down.range(ended.heard_before..).next().copied();
+    /// down. A successor has a number from `successors_from` on, and no other predecessor.
+    fn had_successor(&mut self, successors_from: u64) -> bool {
+        let successor = self.shut_down.range(successors_from..).next().copied();
         successor.is_some_and(|number| self.shut_down.remove(&number))
     }
 
+    /// Removes the absent controller that a controller succeeded which is now shut down. Returns
+    /// whether there was one.
+    fn remove_predecessor(&mut self, number: u64) -> bool {
+        let predecessor = self.absent.iter().position(|absent| absent.successors_from <= number);
+        predecessor.map(|at| self.absent.remove(at)).is_some()
+    }
+
     /// Notes a new controller, which succeeds one of the absent controllers. If these differ, its
-    /// predecessor is unknown, and so is the state of the others.
-    fn succeed(&mut self) {
-        let Some(last) = self.absent.last() else { return };
-        let since = last.since;
+    /// predecessor is unknown, and so is the state of the others. Returns whether there was any.
+    fn succeed(&mut self) -> bool {
+        let Some(last) = self.absent.last() else { return false };
+        let (since, restored) = (last.since, last.restored);
         let same = self.absent.iter().all(|absent| absent.identified == last.identified);
         match last.identified.is_some() && same {
             true => drop(self.absent.remove(0)),
-            false => self.absent = vec![Absent { since, identified: None }],
+            false => self.absent = vec![Absent::unknown(since, restored)],
         }
+        true
+    }
+
+    /// Returns since when an absent controller may return, and whether that was before the target
+    /// started: the last one counts.
+    fn absent_since(&self) -> Option<(Nanos, bool)> {
+        self.absent.iter().map(|absent| (absent.since, absent.restored)).max()
     }
 
     /// Returns the state that has to outlive the target.
@@ -205,7 +230,7 @@ impl Users {
                 self.unsaved.insert(path);
                 continue;
             }
-            let absent = |identified| Absent { since: now, identified };
+            let absent = |identified| Absent { identified, ..Absent::unknown(now, true) };
             let mut user = User::new(kept.address);
             user.absent = match kept.identified {
                 Some(all) => all.into_iter().map(|identified| absent(Some(identified))).collect(),
@@ -233,7 +258,7 @@ impl Users {
         let Some(path) = path() else { return false };
         let user = self.known.entry(path.clone()).or_insert_with(|| User::new(address));
         let returns = user.lost.is_some() || !user.absent.is_empty();
-        user.succeed();
+        let is_successor = user.succeed();
         self.came += 1;
         let number = self.came;
         for other in
@@ -242,8 +267,10 @@ impl Users {
             other.heard_before = number;
         }
         let (shared, identified) = (Arc::clone(shared), identified.clone());
-        user.controllers
-            .insert(id, ConnectedController { shared, identified, number, heard_before: number });
+        let heard_before = number;
+        let connected =
+            ConnectedController { shared, identified, number, heard_before, is_successor };
+        user.controllers.insert(id, connected);
         (user.address, user.lost) = (address, None);
         self.unsaved.insert(path.clone());
         self.controllers.insert(id, path);
@@ -257,21 +284,24 @@ impl Users {
         let Some(user) = self.known.get_mut(&path) else { return };
         let Some(ended) = user.controllers.remove(&controller) else { return };
         self.unsaved.insert(path.clone());
+        // A controller of which a command arrived after the last one connected has no successor.
+        let was_heard = ended.shared.take_heard(SUCCESSOR);
+        let successors_from = if was_heard { self.came + 1 } else { ended.heard_before };
         if in_order {
-            user.add_shut_down(ended.number);
-        }
-        let in_order = in_order || user.had_successor(&ended);
-        if !in_order {
-            user.add_absent(now, ended.identified);
+            let is_successor = ended.is_successor || user.remove_predecessor(ended.number);
+            user.add_shut_down((!is_successor).then_some(ended.number));
+        } else if !user.had_successor(successors_from) {
+            let identified = Some(ended.identified);
+            user.add_absent(Absent { since: now, restored: false, successors_from, identified });
             let until = now + self.reconnect_time;
             self.next = Some(self.next.map_or(until, |next| next.min(until)));
         }
         if !user.controllers.is_empty() {
             return;
         }
-        match in_order {
-            true => self.forget(path),
-            false => self.lose(path, (now, false)),
+        match user.absent_since() {
+            Some(since) => self.lose(path, since),
+            None => self.forget(path),
         }
     }
 

@@ -99,6 +99,28 @@ fn shut_down_successor_leaves_no_lost_host() {
 }
 
 #[test]
+fn host_is_lost_while_one_controller_is_absent() {
+    // (whether the lost one was heard after the other came; whether the host is lost)
+    for (heard, is_lost) in [(true, true), (false, false)] {
+        let mut bench = bench();
+        let earlier = come(&mut bench, HOST);
+        let later = come(&mut bench, HOST);
+        if heard {
+            bench.ok(earlier[0], &identify(1, 0));
+        }
+        bench.pass(SECOND);
+        go(&mut bench, earlier);
+        let ended = bench.now;
+        bench.pass(SECOND);
+        bench.set_cc(later[0], SHUT_DOWN);
+        go(&mut bench, later);
+        let since: Vec<Nanos> =
+            bench.service.lost_hosts(bench.now).iter().map(|lost| lost.since).collect();
+        assert_eq!(since, vec![ended; usize::from(is_lost)], "heard {heard}");
+    }
+}
+
+#[test]
 fn peer_without_use_does_not_count() {
     let mut bench = bench();
     let (admin, _) = Connect::admin(OTHER).accepted(&mut bench);
@@ -217,64 +239,101 @@ struct Modelled {
     /// The steps in which it came, and in which something was last heard of it.
     came: usize,
     heard: usize,
+    /// Whether it came while another one of its host was absent.
+    is_successor: bool,
+}
+
+/// A host of the model.
+#[derive(Default)]
+struct ModelledHost {
+    present: Vec<Modelled>,
+    /// Of controllers that ended without a shutdown: when, and the step in which they were last heard.
+    absent: Vec<(Nanos, usize)>,
+    /// The steps in which controllers came that were shut down and may have succeeded a present one.
+    shut_down: Vec<usize>,
+}
+
+impl ModelledHost {
+    /// The step of an unknown number of absent controllers: no connected controller has succeeded them.
+    const UNKNOWN: usize = usize::MAX;
+
+    fn come(&mut self, connections: [ConnectionId; 2], step: usize) {
+        let is_successor = !self.absent.is_empty();
+        if self.absent.first().is_some_and(|(_, heard)| *heard != Self::UNKNOWN) {
+            self.absent.remove(0);
+        }
+        self.present.push(Modelled { connections, came: step, heard: step, is_successor });
+    }
+
+    fn end(&mut self, at: usize, in_order: bool, now: Nanos) {
+        let ended = self.present.remove(at);
+        if in_order {
+            let predecessor = self.absent.iter().position(|(_, heard)| *heard < ended.came);
+            match predecessor {
+                _ if ended.is_successor => {}
+                Some(at) => drop(self.absent.remove(at)),
+                None => self.shut_down.push(ended.came),
+            }
+            self.shut_down.sort_unstable();
+            let surplus = self.shut_down.len().saturating_sub(self.present.len());
+            self.shut_down.drain(..surplus);
+            return;
+        }
+        match self.shut_down.iter().position(|came| *came > ended.heard) {
+            Some(at) => drop(self.shut_down.remove(at)),
+            None => self.absent.push((now, ended.heard)),
+        }
+        if self.absent.len() > KEPT_CONTROLLERS_MAX {
+            self.absent = vec![(now, Self::UNKNOWN)];
+        }
+    }
 }
 
 proptest! {
-    /// A host counts exactly while it is connected, and for the time after its last controller ended without a shutdown
-    /// of itself or of a successor. The stored hosts are exactly the hosts that count.
+    /// A host counts exactly while it is connected, and for the time after the last end of a controller without a
+    /// shutdown of itself or of a successor. The stored hosts are exactly the hosts that count.
     #[test]
     fn a_host_counts_as_a_model_says(
         steps in prop::collection::vec((0usize..3, 0u8..5, any::<bool>(), 0u64..400), 1..60)
     ) {
         let mut bench = bench();
-        let mut all: [Vec<Modelled>; 3] = Default::default();
-        let mut shut_down: [Vec<usize>; 3] = Default::default();
-        let mut since: [Option<Nanos>; 3] = [None; 3];
+        let mut all: [ModelledHost; 3] = Default::default();
         let mut stored = std::collections::BTreeSet::new();
         let names = [0, 1, 2].map(|number| format!("{STRANGER}{number}"));
         for (number, (host, step, is_first, pause)) in steps.into_iter().enumerate() {
             bench.pass(Duration::from_secs(pause));
             bench.tick();
-            let at = if is_first { 0 } else { all[host].len().saturating_sub(1) };
-            let open = &mut all[host];
+            for host in &mut all {
+                host.absent.retain(|(since, _)| bench.now.since(*since) < LIMIT);
+            }
+            let model = &mut all[host];
+            let at = if is_first { 0 } else { model.present.len().saturating_sub(1) };
             match step {
                 0 | 1 => {
                     let connections = come(&mut bench, &names[host]);
-                    open.push(Modelled { connections, came: number, heard: number });
-                    since[host] = None;
+                    model.come(connections, number);
                 }
-                _ if open.is_empty() => {}
+                _ if model.present.is_empty() => {}
                 2 => {
-                    open[at].heard = number;
-                    bench.ok(open[at].connections[0], &identify(1, 0));
+                    model.present[at].heard = number;
+                    bench.ok(model.present[at].connections[0], &identify(1, 0));
                 }
                 step => {
-                    let ended = open.remove(at);
-                    let mut in_order = step == 3;
-                    if in_order {
-                        bench.set_cc(ended.connections[0], SHUT_DOWN);
-                        shut_down[host].push(ended.came);
-                        shut_down[host].sort_unstable();
-                        let surplus = shut_down[host].len().saturating_sub(open.len());
-                        shut_down[host].drain(..surplus);
-                    } else if let Some(at) = shut_down[host].iter().position(|came| *came > ended.heard) {
-                        in_order = true;
-                        shut_down[host].remove(at);
+                    let connections = model.present[at].connections;
+                    if step == 3 {
+                        bench.set_cc(connections[0], SHUT_DOWN);
                     }
-                    go(&mut bench, ended.connections);
-                    if open.is_empty() {
-                        since[host] = (!in_order).then_some(bench.now);
-                    }
+                    model.end(at, step == 3, bench.now);
+                    go(&mut bench, connections);
                 }
             }
-            let counts = |host: &usize| since[*host].is_some_and(|at| bench.now.since(at) < LIMIT);
-            let expected: Vec<String> =
-                (0..3).filter(counts).map(|host| names[host].clone()).collect();
-            prop_assert_eq!(lost(&bench), expected);
-            let users: std::collections::BTreeSet<String> = (0..3)
-                .filter(|host| !all[*host].is_empty() || counts(host))
-                .map(|host| names[host].clone())
-                .collect();
+            let is_lost = |host: &ModelledHost| host.present.is_empty() && !host.absent.is_empty();
+            let named = |wanted: &dyn Fn(&ModelledHost) -> bool| -> Vec<String> {
+                (0..3).filter(|host| wanted(&all[*host])).map(|host| names[host].clone()).collect()
+            };
+            prop_assert_eq!(lost(&bench), named(&is_lost));
+            let users = named(&|host| !host.present.is_empty() || is_lost(host));
+            let users: std::collections::BTreeSet<String> = users.into_iter().collect();
             for (path, kept) in save(&mut bench) {
                 match kept {
                     // It is stored again where it has another number of controllers.
