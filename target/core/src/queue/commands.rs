@@ -24,6 +24,10 @@ use crate::memory::held::Held;
 use crate::memory::lease::Lease;
 use crate::stats::charge::Charge;
 
+/// Large commands of a queue at one namespace that progress at once. The others follow in their order, so that some
+/// complete early however long all of them take.
+const SLICED_AT_ONCE: usize = 4;
+
 /// The state of a command.
 #[derive(Debug)]
 pub(crate) enum State<D: Driver> {
@@ -63,7 +67,7 @@ pub(crate) enum State<D: Driver> {
     ReadBuffer(Lease),
     /// The command is in its device, or waits for memory that its device needs.
     InDevice,
-    /// The command is carried out slice by slice, and is between two slices.
+    /// The command is carried out slice by slice, and is between two slices or has not begun.
     Slicing(Box<Sliced>),
     /// The command's next slice waits for its turn at the device.
     SliceTurn(Box<Sliced>, EntryId),
@@ -523,7 +527,7 @@ impl<D: Driver> Commands<D> {
         use Kind::*;
         let waits = [
             R2tTurn, MemoryTurn, DataBuffer, Filling, Parked, DeviceTurn, ReadTurn, ReadBuffer,
-            SliceTurn,
+            Slicing, SliceTurn,
         ];
         if waits.iter().all(|kind| self.counts.of(*kind) == 0) {
             return Vec::new();
@@ -534,6 +538,8 @@ impl<D: Driver> Commands<D> {
                 // The host has sent all requested data; the next R2T waits for its turn.
                 State::Filling(..) if slot.asked.is_none() => 2 * wait_max,
                 State::Filling(..) => return false,
+                // Its next slice is due.
+                State::Slicing(sliced) if sliced.has_begun() => return false,
                 State::SliceTurn(sliced, _) if sliced.has_begun() => 2 * wait_max,
                 _ if waits.contains(&slot.kind()) => wait_max,
                 _ => return false,
@@ -557,6 +563,26 @@ impl<D: Driver> Commands<D> {
             _ => None,
         };
         self.ids().filter_map(overdue).collect()
+    }
+
+    /// Returns the next large command that `is_wanted` selects and that is to request the turn of a slice. Commands
+    /// that have begun come first, then the oldest. `None`: there is none, or [`SLICED_AT_ONCE`] are at their device.
+    pub(crate) fn next_sliced(&self, is_wanted: impl Fn(SlotId) -> bool) -> Option<SlotId> {
+        if self.counts.of(Kind::Slicing) == 0 {
+            return None;
+        }
+        let wanted = || self.ids().filter(|id| is_wanted(*id));
+        let is_at_device =
+            |id: &SlotId| matches!(self.state(*id), State::SliceTurn(..) | State::SliceInDevice(_));
+        if wanted().filter(is_at_device).count() >= SLICED_AT_ONCE {
+            return None;
+        }
+        let order = |id: SlotId| match self.state(id) {
+            State::Slicing(sliced) => Some((!sliced.has_begun(), self.command(id)?.arrived, id.0)),
+            _ => None,
+        };
+        let (_, _, slot) = wanted().filter_map(order).min()?;
+        Some(SlotId(slot))
     }
 
     /// Returns how many commands are in each state.

@@ -76,7 +76,8 @@ impl Dispatch {
             drop(buffer);
             io.stages.give_back_memory(source.grant());
             queue.commands.change(slot, State::Slicing(sliced));
-            return self.next_slice(queue, io, slot);
+            io.agenda.add_slice(queue.key, queue.nsid_of(slot));
+            return Outcome::Underway;
         }
         let immediate = matches!(device.style(), Style::Immediate(_));
         let arbiter = &mut io.stages.arbiter;
@@ -138,7 +139,10 @@ impl Dispatch {
                 io.stages.give_back_memory(source.grant());
                 Outcome::DeviceGone
             }
-            State::SliceTurn(..) => Outcome::DeviceGone,
+            State::SliceTurn(..) => {
+                io.agenda.add_slice(queue.key, queue.nsid_of(slot));
+                Outcome::DeviceGone
+            }
             State::AnswerTurn(_, status, _) => Outcome::Answered(status),
             other => {
                 queue.commands.put_back(slot, other);
@@ -401,10 +405,10 @@ fn slice_over<D: Driver>(
     mut sliced: Box<Sliced>,
     status: Status,
 ) -> Outcome<D> {
+    io.agenda.add_slice(queue.key, queue.nsid_of(slot));
     let goes_on = status.is_success() && !sliced.is_over();
     if goes_on && !sliced.is_stopped() {
         queue.commands.change(slot, State::Slicing(sliced));
-        io.agenda.slices.push((queue.key, slot));
         return Outcome::Underway;
     }
     // An Abort came too late where the command has ended by itself.

@@ -427,16 +427,18 @@ impl<D: Driver> IoQueue<D> {
         self.follow(queue, io, slot, outcome);
     }
 
-    /// Requests the turn of a command's next slice.
-    pub(crate) fn next_slice(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
-        if !matches!(queue.commands.state(slot), State::Slicing(_)) {
-            // The command was withdrawn meanwhile, and the host's queues may have been given up.
-            return;
+    /// Requests the turns of the next slices of large commands at a namespace, the oldest command first.
+    pub(crate) fn next_slices(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, nsid: u32) {
+        while let Some(slot) = queue.next_sliced(nsid) {
+            // Settings may have changed since the slice before.
+            self.arrival.charge_again(io, queue, slot);
+            let outcome = self.dispatch.next_slice(queue, io, slot);
+            self.follow(queue, io, slot, outcome);
+            if matches!(queue.commands.state(slot), State::Slicing(_)) {
+                // The slice was carried out on the spot: the reactor's other commands go first.
+                return;
+            }
         }
-        // Settings may have changed since the slice before.
-        self.arrival.charge_again(io, queue, slot);
-        let outcome = self.dispatch.next_slice(queue, io, slot);
-        self.follow(queue, io, slot, outcome);
     }
 
     /// Answers a command that waits for its turn at a device that is gone.
@@ -511,7 +513,7 @@ impl<D: Driver> IoQueue<D> {
             sliced.abort(ticket);
             return None;
         }
-        if !queue.withdraw(io.now, &mut io.stages, slot) {
+        if !queue.withdraw(io, slot) {
             return Some(false);
         }
         self.answer_withdrawn(queue, io, slot, Status::ABORT_REQUESTED);
@@ -528,7 +530,7 @@ impl<D: Driver> IoQueue<D> {
         wait_max: u64,
     ) {
         for (slot, status) in queue.commands.overdue_answers(io.now, wait_max) {
-            if queue.withdraw(io.now, &mut io.stages, slot) {
+            if queue.withdraw(io, slot) {
                 self.answer_withdrawn(queue, io, slot, status);
             }
         }
@@ -548,7 +550,7 @@ impl<D: Driver> IoQueue<D> {
             let (charge, bytes) = (*charge, command.transfer(device.format()).bytes());
             let write = command.changes_blocks();
             let sqe = *queue.transport.sqe_of(slot);
-            if !queue.withdraw(io.now, &mut io.stages, slot) {
+            if !queue.withdraw(io, slot) {
                 continue;
             }
             let status = self.arrival.send_back_overdue(io, &sqe, &charge, (write, bytes));
@@ -566,7 +568,6 @@ impl<D: Driver> IoQueue<D> {
     ) {
         let command = (queue.key, slot);
         io.buffers.forget(command);
-        io.agenda.slices.retain(|other| *other != command);
         self.network.forget(slot);
         queue.settle(slot, status);
         queue.send_soon(&mut io.agenda);
@@ -575,7 +576,7 @@ impl<D: Driver> IoQueue<D> {
     /// Releases the resources of the queue's commands, except of commands in a device.
     pub(crate) fn withdraw(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) {
         for slot in queue.commands.ids() {
-            if queue.withdraw(io.now, &mut io.stages, slot) {
+            if queue.withdraw(io, slot) {
                 queue.commands.change(slot, State::Withdrawn);
             }
         }

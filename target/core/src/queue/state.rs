@@ -10,7 +10,7 @@ use super::progress::Progress;
 use crate::machine::driver::Driver;
 use crate::machine::key::Key;
 use crate::reactor::agenda::Agenda;
-use crate::reactor::stages::Stages;
+use crate::reactor::context::Context;
 
 /// The queue of a connection.
 #[derive(Debug)]
@@ -58,18 +58,24 @@ impl<D: Driver> Queue<D> {
 
     /// Removes a command from the queue in which it waits, and releases its resources. Returns false for a command
     /// in its device or without a queue; a sliced one then stops after the slice in the device.
-    pub(crate) fn withdraw(&mut self, now: Nanos, stages: &mut Stages, slot: SlotId) -> bool {
+    pub(crate) fn withdraw(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
+        let stages = &mut io.stages;
         let grant = match self.commands.take(slot) {
             State::MemoryTurn(entry) => {
                 stages.gate.cancel(entry);
                 None
             }
             State::DeviceTurn(entry, _, source) => {
-                stages.arbiter.cancel(now, entry);
+                stages.arbiter.cancel(io.now, entry);
                 source.grant()
             }
-            State::SliceTurn(_, entry) | State::AnswerTurn(entry, ..) => {
-                stages.arbiter.cancel(now, entry);
+            State::SliceTurn(_, entry) => {
+                stages.arbiter.cancel(io.now, entry);
+                io.agenda.add_slice(self.key, self.nsid_of(slot));
+                None
+            }
+            State::AnswerTurn(entry, ..) => {
+                stages.arbiter.cancel(io.now, entry);
                 None
             }
             State::DataBuffer(grant) | State::Promised(_, grant) | State::Parked(_, _, grant) => {
@@ -93,6 +99,16 @@ impl<D: Driver> Queue<D> {
         };
         stages.give_back_memory(grant);
         true
+    }
+
+    /// Returns the NSID of the command in a slot.
+    pub(crate) fn nsid_of(&self, slot: SlotId) -> u32 {
+        self.transport.sqe_of(slot).nsid.get()
+    }
+
+    /// Returns the next large command at a namespace to request the turn of a slice.
+    pub(crate) fn next_sliced(&self, nsid: u32) -> Option<SlotId> {
+        self.commands.next_sliced(|slot| self.nsid_of(slot) == nsid)
     }
 
     /// Notes that there may be something to send.

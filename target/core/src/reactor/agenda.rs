@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::queue::SlotId;
 
 use crate::machine::key::Key;
 
@@ -35,8 +34,8 @@ pub(crate) struct Agenda {
     pub(crate) closing: Round,
     /// Time at which the first of those connections ends, even with output left to send.
     pub(crate) next_end: Option<Nanos>,
-    /// Commands whose next slice is due.
-    pub(crate) slices: Vec<(Key, SlotId)>,
+    /// Queues and NSIDs with large commands whose next slice may be due. Each is listed once.
+    slices: VecDeque<(Key, u32)>,
 }
 
 impl Agenda {
@@ -53,8 +52,28 @@ impl Agenda {
             paused: Round::default(),
             closing: Round::default(),
             next_end: None,
-            slices: Vec::new(),
+            slices: VecDeque::new(),
         }
+    }
+
+    /// Notes that a slice of a queue's large command is over, or that such a command has ended: the
+    /// next slice at this namespace may be due.
+    #[cold]
+    pub(crate) fn add_slice(&mut self, queue: Key, nsid: u32) {
+        if !self.slices.contains(&(queue, nsid)) {
+            self.slices.push_back((queue, nsid));
+        }
+    }
+
+    /// Returns how many queues and namespaces have slices that may be due.
+    #[inline]
+    pub(crate) fn slices(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// Removes the first queue and namespace with slices that may be due.
+    pub(crate) fn take_slice(&mut self) -> Option<(Key, u32)> {
+        self.slices.pop_front()
     }
 
     /// Adds a connection whose host is asked for data as soon as it may be.

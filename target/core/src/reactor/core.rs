@@ -35,7 +35,8 @@ const ANSWERS_ARRIVE: Duration = Duration::from_millis(20);
 
 /// Number of connections whose DSCP one turn looks at.
 const DSCPS: usize = 16;
-/// Slices that a turn begins with: each may be 4 MiB of memory, and take a quarter of a millisecond.
+/// Queues and namespaces whose next slices a turn begins with: a slice may be 4 MiB of memory, and
+/// take a quarter of a millisecond.
 const SLICES: usize = 4;
 /// Steps of work on the spot of commands whose turn at a device it is, after which a reactor's turn
 /// leaves the others to the next one.
@@ -172,7 +173,7 @@ impl<D: Driver> Core<D> {
     /// is something to do. While the core is idle, other reactors wake it when there is room for a
     /// command that waits.
     pub fn idle_until(&mut self) -> Option<Nanos> {
-        if !self.io.agenda.slices.is_empty()
+        if self.io.agenda.slices() != 0
             || self.is_changing()
             || self.serve_memory()
             || self.serve_reads()
@@ -216,7 +217,7 @@ impl<D: Driver> Core<D> {
     pub fn begin(&mut self) -> bool {
         self.io.turns.begin();
         let worked = self.end_timed();
-        if self.io.agenda.slices.is_empty() {
+        if self.io.agenda.slices() == 0 {
             return worked;
         }
         self.begin_slices();
@@ -226,11 +227,10 @@ impl<D: Driver> Core<D> {
     /// Begins some of the slices that are due.
     #[cold]
     fn begin_slices(&mut self) {
-        let slices = &mut self.io.agenda.slices;
-        let due: Vec<_> = slices.drain(..slices.len().min(SLICES)).collect();
-        for (key, slot) in due {
+        for _ in 0..self.io.agenda.slices().min(SLICES) {
+            let Some((key, nsid)) = self.io.agenda.take_slice() else { return };
             if let Some((io_queue, queue)) = self.connections.find_io(key) {
-                io_queue.next_slice(queue, &mut self.io, slot);
+                io_queue.next_slices(queue, &mut self.io, nsid);
             }
         }
     }

@@ -79,6 +79,86 @@ fn reads_until_answered(rig: &mut Rig, other: usize, large: u16) -> u32 {
     reads
 }
 
+/// Returns the first blocks of the ranges in the drive, in ascending order.
+fn lbas_in_drive(rig: &mut Rig) -> Vec<u64> {
+    let mut lbas: Vec<u64> = in_drive(rig).iter().map(|range| range.lba).collect();
+    lbas.sort_unstable();
+    lbas
+}
+
+#[test]
+fn d3_four_large_commands_progress_at_once() {
+    let mut rig = Rig::new(&Plan::default());
+    let large: Vec<u16> =
+        (0..10).map(|_| rig.submit(1, zeroes(DRIVE, 4 * SLICE), None, 0)).collect();
+    // A namespace without large commands in progress is not kept waiting.
+    let elsewhere = rig.submit(1, zeroes(MEMORY, 1 << 14), None, 0);
+    assert_eq!(rig.answer(1, elsewhere), Some(Status::SUCCESS));
+    for ended in 0..=large.len() {
+        let answered = large.iter().filter(|cid| rig.answer(1, **cid).is_some());
+        let answered: Vec<u16> = answered.copied().collect();
+        assert_eq!(answered, large[..ended]);
+        let at_once = (large.len() - ended).min(4);
+        assert_eq!(in_drive(&mut rig).len(), at_once, "after {ended} commands");
+        while large.get(ended).is_some_and(|cid| rig.answer(1, *cid).is_none()) {
+            assert!(rig.end_oldest());
+        }
+    }
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn next_large_command_replaces_aborted_one() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    let large: Vec<u16> =
+        (0..6).map(|_| rig.submit(1, zeroes(DRIVE, 2 * SLICE), None, 0)).collect();
+    assert_eq!(rig.states(), [("slicing", 2), ("slice_turn", 3), ("slice_in_device", 1)]);
+    // Three wait for their turn, the fifth has not begun, and the first has a slice in the drive.
+    for aborted in [1, 2, 3, 4, 0] {
+        rig.submit(0, abort(1, large[aborted]), None, 0);
+    }
+    rig.end_oldest();
+    for aborted in &large[..5] {
+        assert_eq!(rig.answer(1, *aborted), Some(Status::ABORT_REQUESTED));
+    }
+    assert_eq!(lbas_in_drive(&mut rig), [0]);
+    rig.end_oldest();
+    assert_eq!(lbas_in_drive(&mut rig), [u64::from(SLICE)]);
+    rig.end_oldest();
+    assert_eq!(rig.answer(1, large[5]), Some(Status::SUCCESS));
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn large_commands_outlive_aborted_ones() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    let other = rig.connect_queue(2);
+    rig.submit(other, read(DRIVE, 5, 1), None, 512);
+    let large: Vec<u16> =
+        (0..6).map(|_| rig.submit(1, zeroes(DRIVE, 2 * SLICE), None, 0)).collect();
+    assert_eq!(rig.states(), [("in_device", 1), ("slicing", 2), ("slice_turn", 4)]);
+    for cid in &large[..4] {
+        rig.submit(0, abort(1, *cid), None, 0);
+    }
+    while rig.end_oldest() {}
+    assert_eq!(rig.answer(1, large[4]), Some(Status::SUCCESS));
+    assert_eq!(rig.answer(1, large[5]), Some(Status::SUCCESS));
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn large_commands_of_lost_drive_are_answered() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    let large: Vec<u16> =
+        (0..9).map(|_| rig.submit(1, zeroes(DRIVE, 2 * SLICE), None, 0)).collect();
+    rig.lose_drive();
+    rig.end_oldest();
+    for cid in large {
+        assert!(rig.answer(1, cid).is_some());
+    }
+    assert_eq!(rig.states(), []);
+}
+
 #[test]
 fn a_large_write_zeroes_in_memory_is_sliced_too() {
     for stages in [true, false] {
