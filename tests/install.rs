@@ -1,8 +1,10 @@
-//! Tests of `make install` and `make uninstall`, in a folder of the test's own.
+//! Tests of `make install` and `make uninstall`, in a folder of the test's own, and of the demo's verdict, with
+//! programs of the test's own.
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -185,4 +187,42 @@ fn make_help_names_each_target() {
         let listed = help.lines().any(|l| l.starts_with(line));
         assert!(listed || target == "help", "make {target} is not in:\n{help}");
     }
+}
+
+/// Runs the demo with programs that pretend: the floods get `flood` commands a second, and the tenant 2,000.
+fn demo(flood: u32) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid = folder.path().join("pid").display().to_string();
+    let daemon = format!("echo $$ >{pid}\ntrap 'exit 150' TERM\nsleep 60 &\nwait\n");
+    let job = |name: &str, iops: u32| {
+        format!(
+            "    {{\n    \"name\": \"{name}\",\n    \"iops\": {iops},\n    \"p50_ns\": 1000000,\n    \"p99_ns\": 2000000\n    }}"
+        )
+    };
+    let (tenant, floods) = (job("tenant", 2000), job("flood1", flood));
+    let client = format!(
+        "case \"$*\" in\nshutdown) kill -TERM $(cat {pid}) ;;\n\
+         bench*flood1*) printf '%s\\n' '{{' '  \"jobs\": [' '{tenant},' '{floods}' '  ]' '}}' ;;\n\
+         bench*) printf '%s\\n' '{{' '  \"jobs\": [' '{tenant}' '  ]' '}}' ;;\nesac\n"
+    );
+    for (name, text) in [("sluiced", daemon), ("sluice", client)] {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}")).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+    let output = Command::new(root().join("tests/demo.sh")).arg(folder.path()).output();
+    let output = output.expect("the demo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn demo_checks_its_own_table() {
+    let right = demo(2000);
+    assert!(right.contains("Checked: each row adds up"), "{right}");
+    assert!(!right.contains("The machine was busy"), "{right}");
+    // 1,750 and 2,000 are 6 % less than the device's 4,000.
+    let wrong = demo(1750);
+    assert!(wrong.contains("The machine was busy: in 4 of 5 rows"), "{wrong}");
+    assert!(!wrong.contains("Checked:"), "{wrong}");
 }

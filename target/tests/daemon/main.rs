@@ -9,4 +9,5 @@ mod daemon;
 mod pmem;
 mod reload;
 mod signals;
+mod start;
 mod state;
