@@ -165,6 +165,7 @@ fn crates_import_in_one_direction() {
         ),
         ("reproduce", [libraries, vec!["pmem", "sluice-config", "sluice-sim"]].concat()),
         ("sluice-config", vec!["arbitration", "fabric"]),
+        ("sluice-credits", vec!["arbitration", "units"]),
         ("sluice-tls", vec![]),
         ("hostile", vec!["fabric"]),
         // The crate's tests need them.
