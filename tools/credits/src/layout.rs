@@ -12,7 +12,8 @@ use crate::word::{Bell, Word};
 
 /// Processes that one segment has room for.
 pub const PROCESSES: usize = 512;
-/// Spots of the wait queue that one process has. Further ones queue in the process itself.
+/// Spots of the wait queue that one process has. Further ones of its [`crate::Spot`]s queue in the
+/// process itself.
 pub const SPOTS: usize = 16;
 /// The longest time for which an allowance can be valid without being extended.
 pub const LONGEST_VALIDITY: Duration = Duration::from_secs(600);

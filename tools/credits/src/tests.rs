@@ -1,6 +1,7 @@
 //! The protocol in plain memory, under simulated time.
 
 mod kills;
+mod machine;
 mod races;
 mod wild;
 
