@@ -103,19 +103,3 @@ impl Actor {
         false
     }
 }
-
-#[test]
-fn d6_actors_stop_between_any_two_steps() {
-    use std::sync::Arc;
-
-    use crate::word::Word;
-
-    let words = Arc::new([Word::default(), Word::default()]);
-    let theirs = words.clone();
-    let mut actor = Actor::new(move || theirs.iter().for_each(|word| word.store(1)));
-    assert!(actor.run(1));
-    assert_eq!(words.each_ref().map(Word::load), [1, 0]);
-    actor.kill();
-    assert!(actor.was_killed);
-    assert_eq!(words.each_ref().map(Word::load), [1, 0]);
-}

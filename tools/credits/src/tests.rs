@@ -1,10 +1,12 @@
 //! The protocol in plain memory, under simulated time.
 
+mod interleavings;
 mod kills;
 mod machine;
 mod races;
 mod wild;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::credit::{Caps, Cost};
@@ -12,6 +14,8 @@ use units::Nanos;
 
 use crate::layout::{Seat, Shared};
 use crate::queue::Number;
+use crate::steps::Actor;
+use crate::word::Word;
 
 /// Time at which tests begin.
 const START: Nanos = Nanos(1_000);
@@ -137,4 +141,16 @@ fn d6_expiry_and_closing_release_waiters() {
     shared.give(seat(1), cost(3, 0));
     shared.give(seat(0), cost(1, 0));
     assert_free(&shared);
+}
+
+#[test]
+fn d6_actors_stop_between_any_two_steps() {
+    let words = Arc::new([Word::default(), Word::default()]);
+    let theirs = words.clone();
+    let mut actor = Actor::new(move || theirs.iter().for_each(|word| word.store(1)));
+    assert!(actor.run(1));
+    assert_eq!(words.each_ref().map(Word::load), [1, 0]);
+    actor.kill();
+    assert!(actor.was_killed);
+    assert_eq!(words.each_ref().map(Word::load), [1, 0]);
 }
