@@ -18,6 +18,7 @@ mod index;
 mod interleavings;
 pub mod limit;
 pub mod memory;
+pub mod nodes;
 pub mod order;
 pub mod overload;
 mod reactors;

@@ -18,6 +18,7 @@ use crate::fabrics::{
 use crate::nvme::feature::{GetFeature, SetFeature, fid};
 use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand, cns};
 use crate::nvme::log::{GetLogPage, lid};
+use crate::nvme::node::report_bytes;
 use crate::nvme::opcode::{FABRICS, admin, fabrics};
 use crate::nvme::region::REGION_GRANT_SIZE;
 use crate::nvme::{Sqe, Status};
@@ -148,6 +149,9 @@ impl Service {
             admin::GET_REGION if self.serves_regions(command.id) => {
                 self.get_region(command.id, command.sqe, out)
             }
+            admin::REPORT_BACKLOG if self.has_node_credits(command.id) => {
+                self.report_backlog(command.now, command.id, command.sqe, command.data)
+            }
             _ => Reply::failed(Status::INVALID_OPCODE.dnr()),
         }
     }
@@ -176,7 +180,7 @@ impl Service {
     fn get_log_page(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> Reply {
         let page = GetLogPage::parse(command.sqe);
         let reply = self.with_controller(command, |service, controller| {
-            match service.log_page(controller, &page, command.smart, out) {
+            match service.log_page(command.now, controller, &page, command.smart, out) {
                 Ok(()) => Reply::OK,
                 Err(status) => Reply::failed(status.dnr()),
             }
@@ -369,6 +373,11 @@ impl Service {
                 if attached.is_some_and(|a| self.serves_regions(a.controller)) =>
             {
                 to_host(wide(REGION_GRANT_SIZE))
+            }
+            (Some(0), admin::REPORT_BACKLOG)
+                if attached.is_some_and(|a| self.has_node_credits(a.controller)) =>
+            {
+                from_host(report_bytes(sqe))
             }
             (Some(0), admin::SET_FEATURES) => {
                 from_host(u32::try_from(SetFeature::parse(sqe).data_length()).unwrap_or(0))

@@ -9,6 +9,7 @@ use super::error_log::FailedCommand;
 use super::features::{is_of_namespace, known};
 use super::instance::{Controller, ControllerKind};
 use super::{ConnectionId, Service};
+use crate::Nanos;
 use crate::nvme::identify::{OptionalCommands, OptionalEvents, ascii, zeroed};
 use crate::nvme::log::{EffectsLog, FirmwareLog, GetLogPage, SmartLog, effects, lid};
 use crate::nvme::{Status, opcode};
@@ -62,6 +63,7 @@ impl Service {
     /// Answers Get Log Page; the caller clears events afterwards.
     pub(super) fn log_page(
         &self,
+        now: Nanos,
         controller: &Controller,
         command: &GetLogPage,
         smart: &SmartCounters,
@@ -72,9 +74,14 @@ impl Service {
             return Err(Status::INVALID_FIELD);
         }
         let page = match (controller.kind, command.lid) {
-            (_, lid::SUPPORTED) => supported_pages(controller.kind),
+            (_, lid::SUPPORTED) => {
+                supported_pages(controller.kind, self.has_node_credits(controller.id))
+            }
             (_, lid::ERROR) => controller.errors.page(),
-            (_, lid::EFFECTS) => effects_page(controller, self.serves_regions(controller.id)),
+            (_, lid::EFFECTS) => {
+                let regions = self.serves_regions(controller.id);
+                effects_page(controller, regions, self.has_node_credits(controller.id))
+            }
             (_, lid::FEATURES) => features_page(controller.kind),
             (_, lid::MANAGEMENT_COMMANDS) => management_page(),
             (ControllerKind::Discovery, lid::DISCOVERY) => {
@@ -84,6 +91,7 @@ impl Service {
             (ControllerKind::Io, lid::FIRMWARE) => self.firmware_page(),
             (ControllerKind::Io, lid::CHANGED_NAMESPACES) => controller.changed.page(),
             (ControllerKind::Io, lid::ANA) => self.ana_page(controller, command),
+            (ControllerKind::Io, lid::NODE_CREDITS) => self.node_credit_page(now, controller)?,
             _ => return Err(Status::INVALID_LOG_PAGE),
         };
         copy_part(&page, command, out)
@@ -112,8 +120,8 @@ impl Controller {
     }
 }
 
-/// Makes Supported Log Pages: bit 0 of the entry of each page.
-fn supported_pages(kind: ControllerKind) -> Vec<u8> {
+/// Makes Supported Log Pages: bit 0 of the entry of each page. `node_credits`: the controller has Node Credits.
+fn supported_pages(kind: ControllerKind, node_credits: bool) -> Vec<u8> {
     let pages: &[u8] = match kind {
         ControllerKind::Io => &[
             lid::SUPPORTED,
@@ -135,7 +143,8 @@ fn supported_pages(kind: ControllerKind) -> Vec<u8> {
             lid::DISCOVERY,
         ],
     };
-    (0..=u8::MAX).flat_map(|id| u32::from(pages.contains(&id)).to_le_bytes()).collect()
+    let is_supported = |id: u8| pages.contains(&id) || (node_credits && id == lid::NODE_CREDITS);
+    (0..=u8::MAX).flat_map(|id| u32::from(is_supported(id)).to_le_bytes()).collect()
 }
 
 /// Makes SMART of the whole controller; there is none for single namespaces (LPA bit 0 is 0).
@@ -185,8 +194,8 @@ fn management_page() -> Vec<u8> {
 }
 
 /// Makes Commands Supported and Effects, in accord with Identify's ONCS. `regions`: the controller has
-/// Get Region.
-fn effects_page(controller: &Controller, regions: bool) -> Vec<u8> {
+/// Get Region; `node_credits`: Report Backlog.
+fn effects_page(controller: &Controller, regions: bool, node_credits: bool) -> Vec<u8> {
     use opcode::{admin, io};
     let for_all = U32::new(effects::SUPPORTED | effects::CONTROLLER_SCOPE);
     // I/O commands report no scope: Linux hosts warn of each that does.
@@ -216,6 +225,9 @@ fn effects_page(controller: &Controller, regions: bool) -> Vec<u8> {
     set(admin::ABORT, false, for_all);
     if regions {
         set(admin::GET_REGION, false, for_all);
+    }
+    if node_credits {
+        set(admin::REPORT_BACKLOG, false, for_all);
     }
     set(io::FLUSH, true, supported);
     set(io::READ, true, supported);

@@ -35,6 +35,8 @@ mod lifecycle;
 mod logs;
 mod lost_hosts;
 mod namespace;
+mod node_credits;
+mod nodes;
 mod properties;
 mod queue_bounds;
 mod refusal;
@@ -66,6 +68,7 @@ pub use logs::SmartCounters;
 pub use namespace::{
     DeviceIdentity, Geometry, Namespace, NamespaceFeatures, PreferredSizes, Readiness, UsedBlocks,
 };
+pub use nodes::{Node, NodeCredits};
 pub use queue_bounds::HostWithoutAcre;
 pub use refusal::{Refusal, RefusalKind, Rejected};
 pub use regions::{RegionGrants, RegionRefusal, RegionRequest};

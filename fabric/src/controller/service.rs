@@ -14,8 +14,8 @@ use super::users::Users;
 use super::without_acre::HostsWithoutAcre;
 use super::{
     AbortTicket, Action, AllowedHost, ConfigError, ConnectionId, ControllerId, ListenerId,
-    ListenerSpec, MachineAddress, Namespace, NamespaceTable, Refusal, RegionGrants, ServiceConfig,
-    SubsystemSpec,
+    ListenerSpec, MachineAddress, Namespace, NamespaceTable, NodeCredits, Refusal, RegionGrants,
+    ServiceConfig, SubsystemSpec,
 };
 use crate::fabrics::DISCOVERY_NQN;
 
@@ -99,6 +99,7 @@ pub struct Service {
     pub(super) draining: bool,
     /// Decides on Get Region; `None` if no regions are served.
     pub(super) region_grants: Option<Arc<dyn RegionGrants>>,
+    pub(super) node_credits: Option<Arc<dyn NodeCredits>>,
 }
 
 /// A subsystem as it is now.
@@ -161,6 +162,7 @@ impl Service {
             ana_changes: 1,
             draining: false,
             region_grants: None,
+            node_credits: None,
             config,
         })
     }

@@ -158,6 +158,22 @@ pub fn keep_alive() -> Sqe {
     Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() }
 }
 
+/// Makes Get Log Page of `bytes` bytes from `offset` of a page, both multiples of 4. Events stay masked.
+#[must_use]
+pub fn log_page(lid: u8, offset: u64, bytes: u32) -> Sqe {
+    let dwords = (bytes / 4).saturating_sub(1);
+    let [o0, o1, o2, o3, o4, o5, o6, o7] = offset.to_le_bytes();
+    Sqe {
+        opcode: opcode::admin::GET_LOG_PAGE,
+        // LID 7:0, RAE 15, NUMDL 31:16.
+        cdw10: U32::new(u32::from(lid) | 1 << 15 | (dwords & 0xffff) << 16),
+        cdw11: U32::new(dwords >> 16),
+        cdw12: U32::from_bytes([o0, o1, o2, o3]),
+        cdw13: U32::from_bytes([o4, o5, o6, o7]),
+        ..Sqe::default()
+    }
+}
+
 /// Makes Get Region, vendor specific: asks for a region of persistent memory with a reservation in I/Os
 /// per second, 0 for none. [`region_granted`](super::region_granted) reads the answer, whose data is
 /// [`REGION_GRANT_SIZE`](crate::nvme::region::REGION_GRANT_SIZE) bytes.

@@ -27,6 +27,8 @@ pub mod lid {
     pub const MANAGEMENT_COMMANDS: u8 = 0x13;
     /// Discovery.
     pub const DISCOVERY: u8 = 0x70;
+    /// Node Credits, vendor specific (see [`node`](crate::nvme::node)).
+    pub const NODE_CREDITS: u8 = 0xc0;
 }
 
 /// The fields of a Get Log Page command.

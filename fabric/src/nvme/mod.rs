@@ -8,6 +8,7 @@ mod completion;
 pub mod feature;
 pub mod identify;
 pub mod log;
+pub mod node;
 pub mod opcode;
 pub mod property;
 pub mod region;

@@ -41,6 +41,9 @@ pub mod admin {
     /// Get Region, vendor specific (see [`region`](crate::nvme::region)): bits 1:0 are 10b, data from
     /// the controller.
     pub const GET_REGION: u8 = 0xc2;
+    /// Report Backlog, vendor specific (see [`node`](crate::nvme::node)): bits 1:0 are 01b, data from
+    /// the host.
+    pub const REPORT_BACKLOG: u8 = 0xc5;
 }
 
 /// Opcode of every Fabrics command, on admin and I/O queues.

@@ -18,7 +18,7 @@ use super::gauges::{Events, ReactorGauges};
 use super::hosts::{HostLog, Line};
 use super::network::NetworkShared;
 use super::pmem::PmemShared;
-use super::qos::QosShared;
+use super::qos::{Nodes, QosShared};
 use super::rdma::RdmaShared;
 use super::reactor::mailbox::{Mailbox, Message};
 use super::service::SharedService;
@@ -41,7 +41,7 @@ pub struct Shared {
     /// The open devices.
     pub devices: Devices,
     /// Quality of service.
-    pub(crate) qos: QosShared,
+    pub(crate) qos: Arc<QosShared>,
     /// Stage S6, the network.
     pub(crate) network: NetworkShared,
     /// Connections over TLS.
@@ -88,12 +88,11 @@ impl Shared {
         }
         let tls = TlsShared::new(settings.keyring.as_deref())?;
         service.set_generated_keys(Arc::clone(tls.keys()) as Arc<_>);
+        let lowest = sluice_config::LowestRates::of(&config.target);
+        let qos = Arc::new(QosShared::new((&config.qos, lowest), reactors, memory));
+        service.set_node_credits(Arc::new(Nodes::new(Arc::clone(&qos))));
         Ok(Self {
-            qos: QosShared::new(
-                (&config.qos, sluice_config::LowestRates::of(&config.target)),
-                reactors,
-                memory,
-            ),
+            qos,
             network: NetworkShared::new(&config.network),
             pmem,
             tls,

@@ -10,6 +10,7 @@ mod history;
 mod identified;
 mod life;
 mod many;
+mod nodes;
 mod pages;
 mod queue_bounds;
 mod ready;

@@ -6,9 +6,11 @@
 //!   configuration; [`reserve`]: the reservations.
 //! - [`snapshot`]: the settings that all connections need; [`published`]: one namespace's settings.
 //! - [`patience`]: the limits with which hosts without retry delays would time out.
+//! - [`nodes`]: the parts of sessions that client nodes have.
 //! - [`view`]: the state that the control socket and the metrics show.
 
 mod control;
+mod nodes;
 mod patience;
 mod published;
 mod reserve;
@@ -20,5 +22,6 @@ mod tests;
 mod view;
 mod wanted;
 
+pub(crate) use nodes::Nodes;
 pub(crate) use shared::QosShared;
 pub(crate) use snapshot::{Asker, Snapshot};

@@ -4,7 +4,8 @@ use arbitration::limit::{Rate, Rates};
 use arbitration::reservation::{Budget, Occupancy, Overrides, Terms};
 use arbitration::settings::{WindowRule, default_dscps};
 use arbitration::{Class, Nanos};
-use fabric::controller::{BackendId, ListenerId};
+use fabric::controller::{BackendId, ListenerId, Node, NodeCredits as _};
+use fabric::nvme::node::{Amount, NamespaceBacklog};
 use sluice_config::testing::{rates, total};
 use sluice_config::{
     Backend, DeviceModel, DeviceQos, Limits, LowestRates, Policy, Profile, QosConfig, Reserve,
@@ -562,4 +563,33 @@ fn sessions_of_one_profile_have_limits_by_their_own_sizes() {
     assert_eq!(limits(&qos, &two), (Some(40), Some(4 << 20)));
     qos.set(Nanos(3), &config(3)).unwrap();
     assert_eq!((limits(&qos, &one).0, limits(&qos, &two).0), (Some(3), Some(12)));
+}
+
+#[test]
+fn d6_nodes_share_limit_of_their_session() {
+    let config = sluice_config::testing::parse(
+        "[[session]]\nname = \"tenant\"\nbandwidth = \"100 MiB/s\"\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:h0\"\nsession = \"tenant\"\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:h1\"\nsession = \"tenant\"\n",
+    )
+    .unwrap();
+    let (qos, _device) = shared_on(&config.qos);
+    let nodes = Nodes::new(Arc::new(qos));
+    let now = Nanos(10_000_000_000);
+    let node = |host| Node { host, subsystem: NQN, address: None };
+    let busy = Amount { operations: 8, kib: 32 };
+    let backlog =
+        NamespaceBacklog { nsid: 1, in_flight: busy, waiting: busy, ..Default::default() };
+    for host in ["nqn.2026-01.io.x:h0", "nqn.2026-01.io.x:h1"] {
+        nodes.report(now, &node(host), &[backlog]);
+    }
+    for (host, session, bandwidth) in [
+        ("nqn.2026-01.io.x:h0", "tenant".to_owned(), Some(50 << 20)),
+        ("nqn.2026-01.io.x:h1", "tenant".to_owned(), Some(50 << 20)),
+        ("nqn.2026-01.io.x:other", format!("{NQN}/1"), None),
+    ] {
+        let page = nodes.credits(now, &node(host), &mut [1].into_iter());
+        let [one] = &page.namespaces[..] else { panic!("{page:?}") };
+        assert_eq!((&one.session, one.rates[0].bandwidth), (&session, bandwidth));
+    }
 }
