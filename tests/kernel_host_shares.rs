@@ -48,6 +48,11 @@ mod tcp {
     }
 
     #[test]
+    fn d6_agent_keeps_processes_of_a_node_within_its_credits() -> Result<()> {
+        scenario("agent", &[])
+    }
+
+    #[test]
     fn e7_reads_share_a_congested_link_by_class() -> Result<()> {
         scenario("qtcp-shares", &["read", "dctcp"])
     }

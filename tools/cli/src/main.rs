@@ -1,6 +1,7 @@
 //! `sluice`: the command line of Sluicegate.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod agent;
 mod bench;
 mod control;
 mod host;
@@ -39,6 +40,7 @@ struct Cli {
 enum Command {
     #[command(flatten)]
     Control(control::Command),
+    Agent(Box<agent::Args>),
     /// Put load on an NVMe/TCP or NVMe/RDMA target, or a region, and measure its throughput and latency.
     Bench(Box<bench::Args>),
     /// Use regions of persistent memory by one-sided RDMA, or see what their reservations are worth.
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Pmem { action: PmemCommand::Control(action) } => {
             control::run_pmem(&action, &options, &names)
         }
+        Command::Agent(args) => agent::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(mut args) => {
             args.load.socket.clone_from(&options.socket);
             bench::run(&args).map(|()| ExitCode::SUCCESS)

@@ -102,6 +102,10 @@ pub(crate) struct Load {
     /// CPU cores to pin the threads to, in turn: 1 or 1,3.
     #[arg(long, value_delimiter = ',', value_name = "CORE,...")]
     pub(crate) core: Vec<usize>,
+    /// Take credits of this machine's pools for each command: the folder that `sluice agent` uses. Jobs of sessions
+    /// without a pool are not held back.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) credits: Option<PathBuf>,
     /// Let threads without work sleep in the kernel instead of polling.
     #[arg(long)]
     pub(crate) blocking: bool,
@@ -146,7 +150,8 @@ pub(crate) struct Load {
 }
 
 /// The arguments that a load on a region does not have.
-const NOT_OF_REGIONS: [&str; 19] = [
+const NOT_OF_REGIONS: [&str; 20] = [
+    "credits",
     "host",
     "nsid",
     "jobs",

@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
 use fabric::host::{Facts, commands};
 use fabric::nvme::Cqe;
 use fabric::queue::HostReceived;
+use sluice_credits::{Cost, Held, Pool, Spot};
 use zerocopy::little_endian::U16;
 
 use super::job::Job;
@@ -24,6 +26,9 @@ use crate::host::socket::Data;
 
 /// The time without an answer, with commands outstanding, after which the target is stuck.
 const STUCK_NS: u64 = 30_000_000_000;
+
+/// The time after which a sleeping thread looks at its place in a pool's queue again.
+const LOOK_NS: u64 = 200_000;
 
 /// The most times that a command is submitted again, as Linux's nvme_core.max_retries.
 pub(crate) const MAX_RETRIES: u8 = 5;
@@ -74,6 +79,8 @@ struct Outstanding {
     data: Data,
     /// The number of times that the command was submitted again.
     retries: u8,
+    /// The command's credit of the node's pool.
+    credit: Option<Held>,
 }
 
 /// Data verification.
@@ -112,6 +119,36 @@ pub(crate) struct IoQueue {
     /// The data of writes without data verification.
     payload: Data,
     last_progress: u64,
+    credits: Option<Credits>,
+}
+
+/// A job's pool of credits.
+#[derive(Debug)]
+struct Credits {
+    pool: Arc<Pool>,
+    cost: Cost,
+    /// The place in the pool's queue while no credit is free, and the time in ns of the last look.
+    spot: Option<(Spot, u64)>,
+}
+
+impl Credits {
+    /// Takes a credit; `None`: it waits for one, and [`IoQueue::next_due`] has the time of the next look.
+    fn take(&mut self, now: u64) -> Option<Held> {
+        let held = match &mut self.spot {
+            Some((spot, looked)) => {
+                *looked = now;
+                self.pool.poll(spot)
+            }
+            None => self.pool.take(self.cost),
+        };
+        match &held {
+            Some(_) => self.spot = None,
+            None => {
+                self.spot.get_or_insert_with(|| (self.pool.enqueue(self.cost), now));
+            }
+        }
+        held
+    }
 }
 
 impl IoQueue {
@@ -123,6 +160,7 @@ impl IoQueue {
         namespace: &Namespace,
         extent: Extent,
         (seed, verify): (u64, bool),
+        pool: Option<Arc<Pool>>,
     ) -> anyhow::Result<Self> {
         let block = if verify { vec![0; job.bs as usize] } else { Vec::new() };
         let slots = (0..job.depth).map(|_| Outstanding {
@@ -132,6 +170,7 @@ impl IoQueue {
             generation: 0,
             data: Rc::new(block.clone()),
             retries: 0,
+            credit: None,
         });
         let mut payload = vec![0; job.bs as usize];
         verify::fill(&mut payload, Stamp { seed, lba: 0, generation: 0 });
@@ -164,6 +203,7 @@ impl IoQueue {
             cdw13: job.cdw13,
             payload: Rc::new(payload),
             last_progress: 0,
+            credits: pool.map(|pool| Credits { pool, cost: Cost::user(job.bs.into()), spot: None }),
         })
     }
 
@@ -238,6 +278,7 @@ impl IoQueue {
                     return;
                 }
                 free.push(cid);
+                slot.credit = None;
                 if cqe.status().is_success() {
                     stats.record(slot.write, now.saturating_sub(slot.start), *bs);
                 } else {
@@ -268,6 +309,9 @@ impl IoQueue {
         while let Some(&Reverse((due, cid))) = self.retries.peek() {
             if is_over {
                 self.free.push(cid);
+                if let Some(slot) = self.slots.get_mut(usize::from(cid)) {
+                    slot.credit = None;
+                }
             } else if due <= now {
                 self.send(cid)?;
             } else {
@@ -286,15 +330,39 @@ impl IoQueue {
     #[inline]
     fn submit(&mut self, now: u64) -> anyhow::Result<()> {
         while let Some(cid) = self.free.last().copied() {
+            let mut credit = None;
+            if self.credits.is_some() {
+                // A credit is taken only for a command that can be sent at once.
+                if !self.has_command(now) {
+                    return Ok(());
+                }
+                credit = self.credits.as_mut().and_then(|credits| credits.take(now));
+                if credit.is_none() {
+                    return Ok(());
+                }
+            }
             let Some(start) = self.due(now) else { return Ok(()) };
             let Some((write, unit)) = self.next_command() else { return Ok(()) };
             self.free.pop();
+            if let Some(slot) = self.slots.get_mut(usize::from(cid)) {
+                slot.credit = credit;
+            }
             self.submit_one(cid, write, unit, start)?;
             if self.style == HostStyle::Plain {
                 self.connection.flush()?;
             }
         }
         Ok(())
+    }
+
+    /// Returns whether [`Self::due`] and [`Self::next_command`] have a command now.
+    fn has_command(&self, now: u64) -> bool {
+        match (&self.pace, self.phase) {
+            (_, Phase::Drain) => false,
+            (Some(pace), Phase::Mix) => pace.next_due() <= now,
+            (None, Phase::Mix) => true,
+            (_, Phase::Fill | Phase::ReadBack) => self.cursor < self.extent.units,
+        }
     }
 
     /// Computes when the next command's latency starts, if the command may be submitted now.
@@ -311,7 +379,13 @@ impl IoQueue {
     pub(crate) fn next_due(&self) -> Option<u64> {
         let pace = self.pace.as_ref().filter(|_| self.phase == Phase::Mix && !self.free.is_empty());
         let retry = self.retries.peek().map(|Reverse((due, _))| *due);
-        pace.map(Pace::next_due).into_iter().chain(retry).min()
+        let spot = self.credits.as_ref().and_then(|credits| credits.spot.as_ref());
+        let look = spot.map(|(_, looked)| looked + LOOK_NS);
+        match look {
+            // The next command is due already.
+            Some(look) => retry.into_iter().chain([look]).min(),
+            None => pace.map(Pace::next_due).into_iter().chain(retry).min(),
+        }
     }
 
     /// Prepares for sleep: as [`Connection::arm`].

@@ -76,6 +76,7 @@ fn together(load: &Load, jobs: &[Job], live: bool) -> anyhow::Result<Outcome> {
             verify: load.verify,
             blocking: load.blocking,
             style: load.host,
+            pools: tenants.pools.clone(),
             warmup: load.warmup,
             time: load.time,
             window,

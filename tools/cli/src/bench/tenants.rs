@@ -2,10 +2,12 @@
 //! transports, addresses or ToS have controllers of their own.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
 use sluice_config::client;
+use sluice_credits::Pool;
 
 use super::args::Load;
 use super::io_queue::Extent;
@@ -13,6 +15,7 @@ use super::job::Job;
 use super::units::show_bytes;
 use super::users::{self, Users};
 use super::worker::Plan;
+use crate::agent::pools::find_pool;
 use crate::host::access::{Access, Transport};
 use crate::host::controller::{Association, Controller, Namespace};
 
@@ -25,6 +28,8 @@ pub(crate) struct Tenants {
     controllers: Vec<(Access, Controller)>,
     /// The controller's index and the namespace of each job.
     pub(crate) jobs: Vec<(usize, Namespace)>,
+    /// The pool of credits of each job; `None` where there is none.
+    pub(crate) pools: Vec<Option<Arc<Pool>>>,
 }
 
 impl Tenants {
@@ -37,7 +42,7 @@ impl Tenants {
                 || jobs.iter().all(|job| job.access.transport == Transport::Tcp),
             "digests are of NVMe/TCP: leave out --hdgst and --ddgst with RDMA"
         );
-        let mut tenants = Self { controllers: Vec::new(), jobs: Vec::new() };
+        let mut tenants = Self { controllers: Vec::new(), jobs: Vec::new(), pools: Vec::new() };
         for job in jobs {
             let index = match tenants.position(&job.access) {
                 Some(index) => index,
@@ -46,6 +51,11 @@ impl Tenants {
             let (_, controller) = tenants.controllers.get_mut(index).context("no controller")?;
             let namespace = controller.namespace(job.nsid)?;
             check(job, &namespace)?;
+            let pool = match &load.credits {
+                Some(folder) => find_pool(controller, folder, &job.access, job.nsid)?,
+                None => None,
+            };
+            tenants.pools.push(pool);
             tenants.jobs.push((index, namespace));
         }
         Ok(tenants)

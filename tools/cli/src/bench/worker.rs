@@ -1,5 +1,6 @@
 //! A thread and its connections.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
+use sluice_credits::Pool;
 
 use super::io_queue::{Clock, Extent, IoQueue, Phase};
 use super::job::Job;
@@ -51,6 +53,8 @@ pub(crate) struct Orders {
     /// Whether a thread without work sleeps in the kernel instead of polling.
     pub(crate) blocking: bool,
     pub(crate) style: HostStyle,
+    /// The pool of credits of each job.
+    pub(crate) pools: Vec<Option<Arc<Pool>>>,
     pub(crate) warmup: Duration,
     pub(crate) time: Duration,
     /// The length of a window, in which each job's commands are counted.
@@ -114,7 +118,8 @@ impl<'a> Worker<'a> {
             let connection = association.loaded_queue(plan.qid, room, kind, orders.verify)?;
             let check = (plan.seed, orders.verify);
             let host = (connection, association.facts().clone(), orders.style);
-            IoQueue::new(host, (plan.job, job), namespace, plan.extent, check)
+            let pool = orders.pools.get(plan.job).cloned().flatten();
+            IoQueue::new(host, (plan.job, job), namespace, plan.extent, check, pool)
         });
         let io_queues = io_queues.collect::<anyhow::Result<_>>()?;
         let stats = orders.jobs.iter().map(|_| JobStats::new()).collect::<anyhow::Result<_>>()?;

@@ -163,6 +163,15 @@ impl Controller {
         }
     }
 
+    /// Sends an admin command with data, and waits for its completion.
+    pub(crate) fn send(&mut self, sqe: Sqe, data: Vec<u8>) -> anyhow::Result<Reply> {
+        self.host.submit(sqe, Some(data), 0)?;
+        match self.next_action()? {
+            Action::Answered { cqe, data, .. } => Ok(Reply { cqe, data }),
+            _ => bail!("the controller went away"),
+        }
+    }
+
     /// Sends a Keep Alive if one is due.
     pub(crate) fn keep_alive(&mut self) -> anyhow::Result<()> {
         self.host.tick(self.now());
