@@ -23,6 +23,7 @@
 #   make fuzz       run each fuzz target for FUZZ_SECONDS (60)
 #   make deny       check licences, banned and duplicate crates, and sources
 #   make install    install binaries, systemd's files and documents, below DESTDIR and PREFIX (/usr)
+#   make deb        build the Debian packages sluicegate and sluicegate-sim, in build/deb
 #   make uninstall  remove what make install put there; configuration and state stay
 #   make clean      remove build/
 
@@ -36,7 +37,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-hosts bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install uninstall clean
+.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-hosts bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install deb uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -172,6 +173,10 @@ install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 	[ -e $(DESTDIR)/etc/sluicegate/sluicegate.toml ] || { \
 		install -D -m 644 -t $(DESTDIR)/etc/sluicegate systemd/sluicegate.toml && \
 		sed -i '$(PATHS)' $(DESTDIR)/etc/sluicegate/sluicegate.toml; }
+
+deb: $(if $(filter-out file,$(origin BINARIES)),,build)
+	.ci/setup deb
+	systemd/debian/build $(BINARIES) build/deb
 
 uninstall:
 	rm -f $(at)/share/man/man1/sluice.1 $(at)/share/man/man1/sluice-*.1

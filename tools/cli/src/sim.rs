@@ -28,8 +28,8 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Error {
     let error = Command::new(&program).args(options.words()).args(&args.arguments).exec();
     match error.kind() {
         ErrorKind::NotFound => anyhow!(
-            "the program {PROGRAM} is neither beside sluice nor in PATH: `make install` installs both, and \
-             `cargo build --release -p {PROGRAM}` builds it"
+            "the program {PROGRAM} is neither beside sluice nor in PATH: the Debian package sluicegate-sim or \
+             `make install` installs it, and `cargo build --release -p {PROGRAM}` builds it"
         ),
         _ => anyhow!("cannot run {}: {error}", program.display()),
     }
