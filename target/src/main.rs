@@ -16,7 +16,7 @@ use sluiced::serve::engine::Engine;
 use sluiced::start::cli::{self, Args, LogTarget};
 use sluiced::start::runtime::Runtime;
 use sluiced::start::signals::{self, Signals};
-use sluiced::start::{descriptors, log};
+use sluiced::start::{container, descriptors, log};
 use sluiced::sys::systemd::tell;
 use sluiced::sys::version::{COMMIT, VERSION};
 
@@ -97,6 +97,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
         1 => tracing::info!("1 live change on top of the file: sluice config diff"),
         count => tracing::info!("{count} live changes on top of the file: sluice config diff"),
     }
+    container::report(live.current());
     let runtime = Runtime::start(live.current(), remembered)?;
     let engine = Arc::clone(&runtime) as Arc<dyn Engine>;
     let control = Control::of_file(engine, live, args.configuration().map(Path::to_owned));

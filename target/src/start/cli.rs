@@ -11,6 +11,7 @@ use sluice_config::{
     format_size,
 };
 
+use super::container;
 use super::preflight::{self, Findings};
 use crate::sys::access;
 use crate::sys::version::VERSION_AND_COMMIT;
@@ -123,6 +124,11 @@ fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut i
             let found = if offline { Findings::default() } else { preflight::look(&config) };
             for warning in &found.warnings {
                 let _ = writeln!(errors, "{}: warning: {warning}", file.display());
+            }
+            let withheld = if offline { Vec::new() } else { container::find_withheld(&config) };
+            for resource in withheld {
+                let path = file.display();
+                let _ = writeln!(errors, "{path}: warning: the container withholds {resource}");
             }
             for lack in &found.lacks {
                 let _ = writeln!(errors, "{}: on this machine: {lack}", file.display());

@@ -2,6 +2,7 @@
 //! signals, and the runtime, which owns the threads and all parts.
 
 pub mod cli;
+pub mod container;
 pub mod descriptors;
 pub mod log;
 pub mod preflight;

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::container;
+
 /// The way to change the unit, as the end of a sentence.
 const DROP_IN: &str = "in a drop-in (`systemctl edit sluiced`)";
 
@@ -13,6 +15,8 @@ const DROP_IN: &str = "in a drop-in (`systemctl edit sluiced`)";
 pub struct Facts {
     /// Whether systemd started this process as a service.
     pub service: bool,
+    /// Whether this process runs in a container.
+    pub container: bool,
     /// The first folder on the way to the path that does not exist.
     pub missing: Option<PathBuf>,
     /// The path, or a folder on the way to it, with mode 000, which permits nothing. With such a folder systemd
@@ -24,7 +28,8 @@ impl Facts {
     /// Looks at a path, as this process sees it.
     #[must_use]
     pub fn of(path: &Path) -> Self {
-        let mut facts = Self { service: is_service(), ..Self::default() };
+        let container = container::engine().is_some();
+        let mut facts = Self { service: is_service(), container, ..Self::default() };
         let path = &absolute(path);
         let mut way: Vec<&Path> = path.ancestors().collect();
         way.reverse();
@@ -106,6 +111,23 @@ pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
             "the unit does not let the daemon use this device: add DeviceAllow={} rw {DROP_IN}",
             path.display()
         )),
+        (libc::EPERM, Facts { service: false, container: true, .. })
+            if container::is_device(path) =>
+        {
+            Some(format!(
+                "the container withholds this device (option of Podman and Docker: --device={})",
+                path.display()
+            ))
+        }
+        (libc::EACCES, Facts { service: false, container: true, .. })
+            if container::is_device(path) =>
+        {
+            Some(
+                "the container's user lacks the permission: add the group that owns the device \
+                 (option of Podman and Docker: --group-add)"
+                    .to_owned(),
+            )
+        }
         (libc::EACCES | libc::EPERM, Facts { service: true, .. }) => Some(format!(
             "the user of the unit (User=, SupplementaryGroups=) lacks the permission: grant it, or \
              name a group that has it {DROP_IN}; the folders above count too"
@@ -142,6 +164,7 @@ mod tests {
         let hidden = |facts: &Facts| Facts { hidden: Some("/home".into()), ..facts.clone() };
         let missing = |facts: &Facts| Facts { missing: Some("/srv/a".into()), ..facts.clone() };
         let shell = Facts::default();
+        let container = Facts { container: true, ..Facts::default() };
         let home = "/home/ann/1.img";
         let file = "/srv/a/1.img";
         let drive = "/dev/nvme0n1";
@@ -158,6 +181,9 @@ mod tests {
             (libc::ENOENT, "/tmp/a/1.img", missing(&service), "PrivateTmp="),
             (libc::ENOENT, file, missing(&service), "the folder /srv/a does not exist"),
             (libc::ENOENT, file, missing(&shell), "the folder /srv/a does not exist"),
+            (libc::EPERM, drive, container.clone(), "--device=/dev/nvme0n1"),
+            (libc::EACCES, drive, container.clone(), "--group-add"),
+            (libc::EPERM, file, container, "!--device"),
         ] {
             let said = advice(errno, Path::new(path), &facts).unwrap();
             match words.strip_prefix('!') {

@@ -3,6 +3,7 @@
 
 pub mod access;
 pub mod clock;
+pub mod container;
 pub(crate) mod deferred_free;
 pub(crate) mod files;
 pub(crate) mod line_bound;

@@ -8,6 +8,8 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use sluice_config::format_size;
 use thiserror::Error;
 
+use crate::sys::container;
+
 /// The reason why there is no ring, and the remedy.
 #[derive(Debug, Error)]
 pub enum RingError {
@@ -32,6 +34,8 @@ struct Limits {
     filtered: bool,
     /// RLIMIT_MEMLOCK in bytes; `None`: no limit.
     locked: Option<u64>,
+    /// Whether this process runs in a container.
+    container: bool,
 }
 
 impl Limits {
@@ -44,6 +48,7 @@ impl Limits {
             disabled: read("/proc/sys/kernel/io_uring_disabled").trim().parse().ok(),
             filtered: seccomp.is_some_and(|mode| mode.trim() == "2"),
             locked: (locked != RLIM_INFINITY).then_some(locked),
+            container: container::engine().is_some(),
         }
     }
 }
@@ -59,8 +64,13 @@ fn advice(errno: i32, limits: Limits) -> String {
     match (errno, limits) {
         (libc::ENOMEM, Limits { locked: Some(bytes), .. }) => format!(
             "the limit on locked memory is {}, too little for io_uring: raise RLIMIT_MEMLOCK \
-             (LimitMEMLOCK=infinity in the unit, `ulimit -l unlimited`)",
-            format_size(bytes)
+             ({})",
+            format_size(bytes),
+            if limits.container {
+                "option of Podman and Docker: --ulimit memlock=-1"
+            } else {
+                "LimitMEMLOCK=infinity in the unit, `ulimit -l unlimited`"
+            }
         ),
         (libc::ENOMEM, _) => "there is too little memory".to_owned(),
         (libc::EPERM, Limits { disabled: Some(2), .. }) => {
@@ -72,6 +82,13 @@ fn advice(errno: i32, limits: Limits) -> String {
              `sysctl kernel.io_uring_group`, or `sysctl kernel.io_uring_disabled=0`"
                 .to_owned()
         }
+        (
+            libc::EPERM | libc::EACCES | libc::ENOSYS,
+            Limits { filtered: true, container: true, .. },
+        ) => "the container's filter of system calls (seccomp) forbids it, as the default profiles of \
+              engines do: allow io_uring_setup, io_uring_enter and io_uring_register in a profile \
+              (option of Podman and Docker: --security-opt seccomp=FILE)"
+            .to_owned(),
         (libc::EPERM | libc::EACCES | libc::ENOSYS, Limits { filtered: true, .. }) => {
             "a filter of system calls (seccomp) forbids it: allow io_uring_setup, io_uring_enter \
              and io_uring_register (SystemCallFilter= in the unit, the container's seccomp profile)"
@@ -100,6 +117,7 @@ mod tests {
         let free = Limits { disabled: Some(0), ..Limits::default() };
         let small = Limits { locked: Some(64 << 10), ..free };
         let filtered = Limits { filtered: true, ..free };
+        let contained = Limits { container: true, ..filtered };
         let off = |how| Limits { disabled: Some(how), ..filtered };
         for (errno, limits, words) in [
             (libc::ENOMEM, small, "is 64 KiB, too little for io_uring: raise RLIMIT_MEMLOCK"),
@@ -108,6 +126,9 @@ mod tests {
             (libc::EPERM, off(1), "kernel.io_uring_group"),
             (libc::EPERM, filtered, "SystemCallFilter="),
             (libc::ENOSYS, filtered, "seccomp"),
+            (libc::EPERM, contained, "--security-opt seccomp=FILE"),
+            (libc::ENOSYS, contained, "--security-opt seccomp=FILE"),
+            (libc::ENOMEM, Limits { container: true, ..small }, "--ulimit memlock=-1"),
             (libc::EPERM, free, "security module"),
             (libc::ENOSYS, free, "CONFIG_IO_URING"),
             (libc::EMFILE, small, "LimitNOFILE="),
