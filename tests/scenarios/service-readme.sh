@@ -1,20 +1,21 @@
 #!/bin/bash
-# The commands of README.md work as they are written, from the installed files to the host's disk.
+# The commands of README.md work as they are written, from the installed files to the host's disk. The files are those of
+# `make install`, with the commands of docs/use/operating.md; tests/lab/packages tests the package.
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
 
-# block LANGUAGE PATTERN: prints the README's first block of code in that language with the pattern.
+# block LANGUAGE PATTERN [FILE]: prints the README's first block of code in that language with the pattern.
 block() {
     awk -v want="$1" -v pattern="$2" '
         /^```/ { if (inside && text ~ pattern && !done) { printf "%s", text; done = 1 }
                  inside = ($0 == "```" want) && !inside; text = ""; next }
-        inside { text = text $0 "\n" }' /lab/README.md
+        inside { text = text $0 "\n" }' "/lab/${3:-README.md}"
 }
-# type PATTERN: runs that block's commands one by one, without sudo, which this machine has not.
+# typed PATTERN [FILE]: runs that block's commands one by one, without sudo, which this machine does not have.
 typed() {
     local command commands
-    commands=$(block sh "$1")
+    commands=$(block sh "$@")
     [ -n "$commands" ] || fail "no block has '$1'"
     while read -r command; do
         # `make install` has been done; the machine's kernel has everything built in.
@@ -24,7 +25,7 @@ typed() {
 }
 
 step "the commands after the installation"
-typed systemd-sysusers
+typed systemd-sysusers operating.md
 
 step "the configuration, with the host's own name"
 typed show-hostnqn
@@ -32,8 +33,7 @@ name=$(nvme show-hostnqn)
 same "the name" "$name" "$(cat /etc/nvme/hostnqn)"
 block toml listener | sed "s/nqn.2014-08.org.nvmexpress:uuid:[0-9a-f-]*/$name/" >$CONFIG
 grep -q "$name" $CONFIG || fail "no host in the README's configuration: $(cat $CONFIG)"
-typed "systemctl enable"
-same "enabled" "$(systemctl is-enabled sluiced)" enabled
+typed "systemctl start"
 
 step "the host has a disk"
 typed "nvme connect"
