@@ -140,7 +140,7 @@ INSTALLED := bin/sluiced bin/sluice bin/sluice-sim share/man/man5/sluicegate.tom
 	share/fish/vendor_completions.d/sluice.fish \
 	$(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/use/*.md docs/reference/*.md))
 # Files of systemd and udev, below SYSTEM. uninstall removes them, too.
-INSTALLED_SYSTEM := systemd/system/sluiced.service sysusers.d/sluicegate.conf \
+INSTALLED_SYSTEM := systemd/system/sluiced.service systemd/system/sluice-agent.service sysusers.d/sluicegate.conf \
 	tmpfiles.d/sluicegate.conf sysctl.d/60-sluicegate.conf modules-load.d/sluicegate.conf \
 	udev/rules.d/60-sluicegate.rules
 at = $(DESTDIR)$(PREFIX)
@@ -162,8 +162,8 @@ install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 	$(BINARIES)/sluiced --manual >$(at)/share/man/man8/sluiced.8
 	install -D -m 644 -t $(at)/share/doc/sluicegate/use docs/use/*.md
 	install -D -m 644 -t $(at)/share/doc/sluicegate/reference docs/reference/*.md
-	install -D -m 644 -t $(system_at)/systemd/system systemd/sluiced.service
-	sed -i '$(PATHS)' $(system_at)/systemd/system/sluiced.service
+	install -D -m 644 -t $(system_at)/systemd/system systemd/sluiced.service systemd/sluice-agent.service
+	sed -i '$(PATHS)' $(system_at)/systemd/system/sluiced.service $(system_at)/systemd/system/sluice-agent.service
 	install -D -m 644 systemd/sluicegate.sysusers.conf $(system_at)/sysusers.d/sluicegate.conf
 	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(system_at)/tmpfiles.d/sluicegate.conf
 	install -D -m 644 systemd/60-sluicegate.sysctl.conf $(system_at)/sysctl.d/60-sluicegate.conf

@@ -80,6 +80,7 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
             below.join("share/man/man8/sluiced.8"),
             below.join("share/doc/sluicegate/use/operating.md"),
             system.join("systemd/system/sluiced.service"),
+            system.join("systemd/system/sluice-agent.service"),
             system.join("sysusers.d/sluicegate.conf"),
             system.join("tmpfiles.d/sluicegate.conf"),
             system.join("udev/rules.d/60-sluicegate.rules"),
