@@ -4,6 +4,7 @@
 pub mod api;
 pub mod metrics;
 pub(crate) mod objects;
+pub(crate) mod ready;
 pub(crate) mod reload;
 pub mod store;
 pub(crate) mod unproved;

@@ -143,6 +143,8 @@ pub trait Engine: Send + Sync {
     /// Begins to end the target: no new commands are accepted, commands in flight are settled, and hosts are
     /// notified. With `now`, the target ends at once.
     fn shutdown(&self, now: bool);
+    /// Returns whether [`Engine::shutdown`] was called.
+    fn is_ending(&self) -> bool;
 }
 
 /// An engine that can be printed for debugging.

@@ -9,7 +9,7 @@
 //!   something by a change.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ pub struct Runtime {
     host_keys: Mutex<HostKeys>,
     /// Whether the hosts that use subsystems could not be stored.
     unstored_hosts: Arc<Unstored>,
+    /// Whether the target was asked to end.
+    ending: AtomicBool,
 }
 
 impl Runtime {
@@ -84,6 +86,7 @@ impl Runtime {
             threads: Threads::default(),
             host_keys: Mutex::default(),
             unstored_hosts: Arc::default(),
+            ending: AtomicBool::default(),
         });
         let started = runtime.threads.start(&runtime.shared).and_then(|()| {
             runtime.populate(config)?;

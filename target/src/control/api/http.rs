@@ -1,4 +1,4 @@
-//! The part of HTTP that a metrics scraper needs: each connection carries one request and its
+//! The part of HTTP that scrapers and probes need: each connection carries one request and its
 //! answer.
 
 use crate::control::metrics::plain_text;
@@ -9,6 +9,8 @@ pub(super) const REQUEST_MAX: usize = 8 << 10;
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The media type of Prometheus' text format.
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The media type of other answers.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The form of the metrics in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +21,15 @@ pub(super) enum Form {
     Plain,
 }
 
-/// The meaning of a request.
+/// The meaning of a request. The boolean is false if only the head of the answer is requested.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A request for the metrics; with `false`, only for the head of the answer.
+    /// A request for the metrics.
     Metrics(Form, bool),
+    /// A probe whether the daemon answers.
+    Health(bool),
+    /// A probe whether the target serves hosts.
+    Readiness(bool),
     /// A request for something else: the answer that refuses it.
     Refused(Vec<u8>),
 }
@@ -50,13 +56,20 @@ fn meaning(request: &[u8]) -> Asked {
     if !version.starts_with("HTTP/1.") {
         return refused("400 Bad Request", "", "use HTTP/1.1 or HTTP/1.0\n");
     }
-    match (target.split('?').next(), *method) {
-        (Some("/metrics"), "GET") => Asked::Metrics(form(request), true),
-        (Some("/metrics"), "HEAD") => Asked::Metrics(form(request), false),
-        (Some("/metrics"), _) => {
-            refused("405 Method Not Allowed", "Allow: GET, HEAD\r\n", "use GET\n")
-        }
-        _ => refused("404 Not Found", "", "the metrics are at /metrics\n"),
+    let path = target.split('?').next().unwrap_or_default();
+    if !["/metrics", "/healthz", "/readyz"].contains(&path) {
+        let there = "there is nothing here; there are /metrics, /healthz and /readyz\n";
+        return refused("404 Not Found", "", there);
+    }
+    let whole = match *method {
+        "GET" => true,
+        "HEAD" => false,
+        _ => return refused("405 Method Not Allowed", "Allow: GET, HEAD\r\n", "use GET\n"),
+    };
+    match path {
+        "/healthz" => Asked::Health(whole),
+        "/readyz" => Asked::Readiness(whole),
+        _ => Asked::Metrics(form(request), whole),
     }
 }
 
@@ -81,7 +94,24 @@ fn form(request: &[u8]) -> Form {
 }
 
 fn refused(status: &str, headers: &str, body: &str) -> Asked {
-    Asked::Refused(answer(status, headers, "text/plain; charset=utf-8", body, true))
+    Asked::Refused(answer(status, headers, TEXT, body, true))
+}
+
+/// Returns the answer to a probe whether the daemon answers.
+pub(super) fn health(whole: bool) -> Vec<u8> {
+    answer("200 OK", "", TEXT, "ok\n", whole)
+}
+
+/// Returns the answer to a probe whether the target serves hosts. `ready` has the reason if it does not, which becomes
+/// one line.
+pub(super) fn readiness(ready: &Result<(), String>, whole: bool) -> Vec<u8> {
+    match ready {
+        Ok(()) => answer("200 OK", "", TEXT, "ready\n", whole),
+        Err(reason) => {
+            let words: Vec<&str> = reason.split_whitespace().collect();
+            answer("503 Service Unavailable", "", TEXT, &(words.join(" ") + "\n"), whole)
+        }
+    }
 }
 
 /// Returns the answer that carries the metrics.
@@ -126,11 +156,35 @@ mod tests {
         assert_eq!(status("GET /metrics?x=1 HTTP/1.0\r\n\r\n"), "Metrics(Plain, true)");
         assert_eq!(status("HEAD /metrics HTTP/1.1\n\n"), "Metrics(Plain, false)");
         assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n"), "405");
+        assert_eq!(status("GET /healthz HTTP/1.1\r\n\r\n"), "Health(true)");
+        assert_eq!(status("HEAD /readyz?x HTTP/1.1\r\n\r\n"), "Readiness(false)");
+        assert_eq!(status("DELETE /readyz HTTP/1.1\r\n\r\n"), "405");
         assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), "404");
         assert_eq!(status("hello\r\n\r\n"), "400");
         assert_eq!(status("GET /metrics HTTP/2.0\r\n\r\n"), "400");
         assert_eq!(status("GET /metrics HTTP/1.1\r\n"), "incomplete");
         assert_eq!(status(&"x".repeat(REQUEST_MAX)), "431");
+    }
+
+    #[test]
+    fn unknown_path_is_answered_with_known_ones() {
+        let Some(Asked::Refused(answer)) = read(b"GET /health HTTP/1.1\r\n\r\n") else {
+            panic!("not refused");
+        };
+        let answer = String::from_utf8(answer).unwrap();
+        for path in ["/metrics", "/healthz", "/readyz"] {
+            assert!(answer.contains(path), "{answer}");
+        }
+    }
+
+    #[test]
+    fn reason_for_503_is_one_line() {
+        let answer = readiness(&Err("closed:\r\n\n no device".into()), true);
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nclosed: no device\n"), "{answer}");
+        let head = readiness(&Err("closed".into()), false);
+        assert!(head.ends_with(b"\r\n\r\n"), "no body for HEAD");
     }
 
     #[test]

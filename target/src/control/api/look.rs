@@ -11,6 +11,7 @@ use sluice_config::{DEFAULT_LINK, Limits, Listener, channel_name, params};
 use super::Control;
 use super::in_use::InUse;
 use super::protocol::Failure;
+use crate::control::ready;
 use crate::control::store::{LiveObjects, ObjectId};
 use crate::control::unproved::{self, Allowed};
 use crate::serve::engine::{
@@ -228,10 +229,7 @@ fn problems(
     not_in_force: &BTreeMap<String, String>,
     others: &[String],
 ) -> Vec<String> {
-    let closed = listeners.iter().filter_map(|state| {
-        let (endpoint, why) = (state.listener.endpoint(), state.closed.as_ref()?);
-        Some(format!("listener {endpoint}: closed: {why}"))
-    });
+    let closed = listeners.iter().filter_map(ready::closed);
     let lines = subsystems.iter().flat_map(|subsystem| {
         let wrong = subsystem.namespaces.iter().filter(|n| n.state != Availability::Ready);
         wrong.map(|namespace| {

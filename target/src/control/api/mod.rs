@@ -44,6 +44,7 @@ pub use server::{CLIENTS_MAX, Server};
 use self::audit::Audit;
 use self::caller::{Caller, Groups};
 use super::metrics::Metrics;
+use super::ready;
 use super::store::{Live, LiveObjects};
 use crate::serve::engine::{Engine, EngineHandle};
 use crate::sys::sync::lock;
@@ -136,6 +137,14 @@ impl Control {
     /// The text could not be made.
     pub fn metrics(&self) -> Result<String, std::fmt::Error> {
         self.metrics.text()
+    }
+
+    /// Returns whether the target serves hosts: all listeners are open, and it is not ending.
+    ///
+    /// # Errors
+    /// It does not, with the reason.
+    pub fn readiness(&self) -> Result<(), String> {
+        ready::check(self.engine())
     }
 
     /// Looks up the groups that may use the control socket.

@@ -363,6 +363,12 @@ async fn request(stream: &TcpStream) -> Option<http::Asked> {
 async fn respond(stream: &TcpStream, asked: http::Asked, control: Arc<Control>) {
     let answer = match asked {
         http::Asked::Refused(answer) => answer,
+        http::Asked::Health(whole) => http::health(whole),
+        http::Asked::Readiness(whole) => {
+            let work = move || http::readiness(&control.readiness(), whole);
+            let Ok(answer) = tokio::task::spawn_blocking(work).await else { return };
+            answer
+        }
         http::Asked::Metrics(form, whole) => {
             let work = move || http::metrics(control.metrics(), form, whole);
             let Ok(answer) = tokio::task::spawn_blocking(work).await else { return };

@@ -47,6 +47,8 @@ pub(crate) struct TestEngine {
     pub(crate) hurt: Mutex<Vec<(String, String)>>,
     /// The same of hosts that are lost.
     pub(crate) lost: Mutex<Vec<(String, LostHost)>>,
+    /// Listeners that are not open, with the reason.
+    pub(crate) closed_listeners: Mutex<BTreeMap<Endpoint, String>>,
     /// Why clients of regions cannot connect.
     pub(crate) closed: Mutex<Option<String>>,
     /// The time that statistics and changes take.
@@ -424,8 +426,12 @@ impl Engine for TestEngine {
 
     fn listeners(&self) -> Vec<ListenerState> {
         let config = self.config.lock().unwrap();
-        let open = |listener: &Listener| ListenerState { listener: listener.clone(), closed: None };
-        config.listeners.iter().map(open).collect()
+        let closed = self.closed_listeners.lock().unwrap();
+        let state = |listener: &Listener| ListenerState {
+            listener: listener.clone(),
+            closed: closed.get(&listener.endpoint()).cloned(),
+        };
+        config.listeners.iter().map(state).collect()
     }
 
     fn file_systems(&self) -> Vec<FileSystem> {
@@ -498,6 +504,10 @@ impl Engine for TestEngine {
 
     fn shutdown(&self, now: bool) {
         *self.ended.lock().unwrap() = Some(now);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ended.lock().unwrap().is_some()
     }
 }
 

@@ -628,17 +628,46 @@ fn a_program_that_is_no_daemon_of_ours_is_not_called_one() {
     assert!(path.exists(), "its socket is left alone");
 }
 
+/// Sends an HTTP request, and returns the whole answer.
+fn http(address: std::net::SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn probes_report_closed_listener_and_drain() {
+    let served = serve();
+    let address = served.server.metrics_address().unwrap();
+    let get = |path: &str| {
+        let answer = http(address, &format!("GET {path} HTTP/1.1\r\n\r\n"));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].to_owned(), body.to_owned())
+    };
+    let answer = |status: &str, body: &str| (status.to_owned(), body.to_owned());
+    assert_eq!(get("/healthz"), answer("200", "ok\n"));
+    assert_eq!(get("/readyz"), answer("200", "ready\n"));
+    let engine = &served.rig.engine;
+    let endpoint = engine.config.lock().unwrap().listeners[0].endpoint();
+    engine.closed_listeners.lock().unwrap().insert(endpoint, "no RDMA device".into());
+    let closed = "listener 127.0.0.1:4420: closed: no RDMA device\n";
+    assert_eq!(get("/readyz"), answer("503", closed));
+    assert_eq!(get("/healthz"), answer("200", "ok\n"), "the daemon itself works");
+    engine.closed_listeners.lock().unwrap().clear();
+    assert_eq!(get("/readyz"), answer("200", "ready\n"));
+    served.rig.ask("shutdown");
+    let ending = "the daemon is ending: it accepts no new commands\n";
+    assert_eq!(get("/readyz"), answer("503", ending));
+    assert_eq!(get("/healthz"), answer("200", "ok\n"));
+}
+
 #[test]
 fn metrics_are_served_over_http() {
     let served = serve();
     let address = served.server.metrics_address().unwrap();
-    let get = |request: &str| {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
+    let get = |request: &str| http(address, request);
     let plain = get("GET /metrics HTTP/1.1\r\nAccept: text/plain\r\n\r\n");
     let (head, body) = plain.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");

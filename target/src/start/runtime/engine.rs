@@ -291,12 +291,17 @@ impl Engine for Runtime {
     }
 
     fn shutdown(&self, now: bool) {
+        self.ending.store(true, Ordering::Relaxed);
         let time = self.shared.clock.now();
         self.shared.with_service(|service| service.begin_shutdown(time));
         self.shared.rdma.stop();
         for mailbox in &self.shared.mailboxes {
             mailbox.post(Message::Stop { now });
         }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
     }
 }
 
