@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::{CommandFactory as _, Parser as _};
 use sluice_config::ConfigErrors;
 use sluiced::control::api::{Control, Server};
+use sluiced::control::events::EventRing;
 use sluiced::control::store::{self, Live, Remembered, Store};
 use sluiced::serve::engine::Engine;
 use sluiced::start::cli::{self, Args, LogTarget};
@@ -43,11 +44,14 @@ fn main() -> ExitCode {
     if let Some(file) = args.configuration().filter(|_| args.check) {
         return cli::check(file, args.offline, &mut std::io::stdout(), &mut std::io::stderr());
     }
-    if let Err(error) = log::init(&args.log_filter(), args.log) {
-        let _ = writeln!(std::io::stderr(), "sluiced: {error}");
-        return ExitCode::FAILURE;
-    }
-    match run(&args) {
+    let events = match log::init(&args.log_filter(), args.log) {
+        Ok(events) => events,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "sluiced: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match run(&args, events) {
         Ok(by_signal) => exit_in_order(by_signal),
         Err(error) => {
             tracing::error!("{error:#}");
@@ -60,8 +64,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves until the daemon is asked to end. Returns whether only signals asked for that.
-fn run(args: &Args) -> anyhow::Result<bool> {
+/// Serves until the daemon is asked to end. `events` has the latest lines of the log. Returns whether only signals
+/// asked for that.
+fn run(args: &Args, events: Arc<EventRing>) -> anyhow::Result<bool> {
     let signals = Signals::take().context("cannot take signals")?;
     let (file, notices) = args.load()?;
     for notice in &notices {
@@ -100,7 +105,8 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     container::report(live.current());
     let runtime = Runtime::start(live.current(), remembered)?;
     let engine = Arc::clone(&runtime) as Arc<dyn Engine>;
-    let control = Control::of_file(engine, live, args.configuration().map(Path::to_owned));
+    let file = args.configuration().map(Path::to_owned);
+    let control = Control::of_file(engine, live, file, events);
     let serving = Server::spawn(Arc::clone(&control), &target.control, target.metrics);
     match &serving {
         Err(_) => runtime.shutdown(true),

@@ -1,7 +1,8 @@
-//! The operators' interface: the control socket, metrics, objects and their live changes, the change to another
-//! configuration, and the state that outlives a restart.
+//! The operators' interface: the control socket, the latest lines of the log, metrics, objects and their live changes,
+//! the change to another configuration, and the state that outlives a restart.
 
 pub mod api;
+pub mod events;
 pub mod metrics;
 pub(crate) mod objects;
 pub(crate) mod ready;

@@ -1,9 +1,11 @@
-//! The setup of the log: the journal with its fields, or standard error as text.
+//! The setup of the log: the journal with its fields, or standard error as text; and the latest lines in memory.
 
+mod events;
 mod journal;
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::Arc;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
@@ -11,6 +13,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::cli::LogTarget;
+use crate::control::events::EventRing;
+use events::Events;
 use journal::Journal;
 
 /// A reason for which the log cannot be set up.
@@ -36,15 +40,16 @@ pub enum LogError {
 }
 
 /// Sets up the process's log. Without a `target`, the log goes to the journal if standard error
-/// leads there.
+/// leads there. Returns the ring that keeps its latest lines.
 ///
 /// # Errors
 /// `filter` is not valid, the journal does not answer, or the log is set up already.
-pub fn init(filter: &str, target: Option<LogTarget>) -> Result<(), LogError> {
+pub fn init(filter: &str, target: Option<LogTarget>) -> Result<Arc<EventRing>, LogError> {
     let parsed = EnvFilter::try_new(filter);
     let parsed = parsed
         .map_err(|error| LogError::Filter { filter: filter.into(), detail: error.to_string() })?;
-    let registry = tracing_subscriber::registry().with(parsed);
+    let ring: Arc<EventRing> = Arc::default();
+    let registry = tracing_subscriber::registry().with(parsed).with(Events(Arc::clone(&ring)));
     match target.unwrap_or_else(standard) {
         LogTarget::Journald => {
             registry.with(Journal::connect(Path::new(journal::SOCKET))?).try_init()?;
@@ -55,7 +60,7 @@ pub fn init(filter: &str, target: Option<LogTarget>) -> Result<(), LogError> {
             registry.with(text.with_ansi(ansi)).try_init()?;
         }
     }
-    Ok(())
+    Ok(ring)
 }
 
 /// Chooses the journal where standard error is the stream that systemd made for it.

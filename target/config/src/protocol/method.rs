@@ -103,6 +103,14 @@ methods! {
          namespace, host, workload (a host in a class at a namespace) and queue. For each reactor, \
          the CPU time that the reactor spent on a change of the configuration in one turn \
          (`changes_ns`). With `buckets`, the counts behind the percentiles, see below.";
+    EventList "event.list" shows (params::EventList) -> answer::Events,
+        "`after` (number, default 0)",
+        "The latest lines of the log of level info and above: the journal's records, at most 4096, \
+         and 4 MiB. `events`: at most 500 that follow the event with the number `after`. Each has \
+         `number`, `time_ms` (milliseconds since 1970), `level`, `module`, `message` (the line) and \
+         `fields` (an object). Long texts are cut, with `…` at their end. `more`: whether later ones \
+         follow. `lost`: the number of events after `after` that the daemon no longer has. \
+         `started_ms`: the daemon's start; the numbers begin at 1 with each start.";
     Reload "reload" changes (params::Reload) -> answer::Reloaded,
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
         "Three lists of lines for people, and a number. `changes`: the changes in their order. \

@@ -139,6 +139,15 @@ params! {
         }
     }
 
+    /// The parameters of `event.list`.
+    EventList {
+        needed {}
+        optional {
+            /// The number of the last event that the caller knows; `None` means none.
+            after: Option<u64> = Values::Number { min: 0, max: u64::MAX >> 1 };
+        }
+    }
+
     /// The parameters of `reload`.
     Reload {
         needed {}

@@ -29,6 +29,9 @@ impl Control {
             Method::Statistics => {
                 checked::<call::Statistics>(params, |asked| Ok(self.statistics(asked.buckets)))
             }
+            Method::EventList => {
+                checked::<call::EventList>(params, |asked| Ok(self.event_list(&asked)))
+            }
             Method::Reload => checked::<call::Reload>(params, |asked| self.reload_method(&asked)),
             Method::ConfigShow => checked::<call::ConfigShow>(params, |_| Ok(self.configuration())),
             Method::ConfigDiff => checked::<call::ConfigDiff>(params, |_| Ok(self.config_diff())),

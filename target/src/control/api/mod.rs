@@ -8,6 +8,7 @@ mod caller;
 mod change;
 mod clients;
 mod error;
+mod events;
 mod force;
 mod hosts;
 mod http;
@@ -43,6 +44,7 @@ pub use server::{CLIENTS_MAX, Server};
 
 use self::audit::Audit;
 use self::caller::{Caller, Groups};
+use super::events::EventRing;
 use super::metrics::Metrics;
 use super::ready;
 use super::store::{Live, LiveObjects};
@@ -76,19 +78,26 @@ pub struct Control {
     told_to_end: AtomicBool,
     /// The record of changes that were asked for.
     audit: Audit,
+    /// The latest lines of the log.
+    events: Arc<EventRing>,
 }
 
 impl Control {
     /// Makes the control plane of an engine that runs `live`'s present configuration.
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>, live: Live) -> Arc<Self> {
-        Self::of_file(engine, live, None)
+        Self::of_file(engine, live, None, Arc::default())
     }
 
     /// Makes the control plane of an engine that runs a configuration file, which `reload` reads
-    /// again; `None` stands for the embedded configuration.
+    /// again; `None` stands for the embedded configuration. `events` has the latest lines of the log.
     #[must_use]
-    pub fn of_file(engine: Arc<dyn Engine>, live: Live, file: Option<PathBuf>) -> Arc<Self> {
+    pub fn of_file(
+        engine: Arc<dyn Engine>,
+        live: Live,
+        file: Option<PathBuf>,
+        events: Arc<EventRing>,
+    ) -> Arc<Self> {
         engine.forget_removed_identities(live.file(), live.current());
         let engine = EngineHandle(engine);
         Arc::new(Self {
@@ -102,6 +111,7 @@ impl Control {
             live_objects: Mutex::default(),
             told_to_end: AtomicBool::new(false),
             audit: Audit::new(),
+            events,
         })
     }
 

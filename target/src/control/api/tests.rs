@@ -70,6 +70,7 @@ pub(super) struct Rig {
     pub(super) engine: Arc<TestEngine>,
     pub(super) store: Arc<FullStore>,
     pub(super) control: Arc<Control>,
+    pub(super) events: Arc<EventRing>,
 }
 
 impl Rig {
@@ -85,8 +86,9 @@ impl Rig {
         let (live, _) =
             Live::open(Config::load(&file, access::explain).unwrap(), store.clone()).unwrap();
         let engine = Arc::new(TestEngine::new(live.current().clone()));
-        let control = Control::of_file(engine.clone(), live, Some(file));
-        Self { folder, engine, store, control }
+        let events: Arc<EventRing> = Arc::default();
+        let control = Control::of_file(engine.clone(), live, Some(file), Arc::clone(&events));
+        Self { folder, engine, store, control, events }
     }
 
     pub(super) fn file(&self) -> PathBuf {

@@ -9,6 +9,8 @@ use nix::sys::socket::{ControlMessageOwned, recvmsg};
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::*;
+use crate::control::events::EventRing;
+use crate::start::log::events::Events;
 
 /// The fields of one entry.
 type Fields = BTreeMap<String, String>;
@@ -128,6 +130,37 @@ fn the_message_is_what_standard_error_shows() {
     written.rewind().unwrap();
     let line = std::io::read_to_string(written).unwrap();
     assert_eq!(seen[0]["MESSAGE"], line.trim());
+}
+
+#[test]
+fn events_in_memory_are_the_journals_records() {
+    let receiver = Receiver::new();
+    let journal = Journal::connect(&receiver.path()).unwrap();
+    let ring: std::sync::Arc<EventRing> = std::sync::Arc::default();
+    let events = Events(std::sync::Arc::clone(&ring));
+    let registry = tracing_subscriber::registry().with(events).with(journal);
+    tracing::subscriber::with_default(registry, || {
+        tracing::info!(host = "nqn.h", nsid = 3, "a host has left");
+        tracing::warn!(error = %"gone", why = ?Some("a b"), "lines\nof {}", "text");
+        tracing::debug!("for developers");
+    });
+    let entries: Vec<Fields> = std::iter::from_fn(|| receiver.datagram())
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| parse(&entry))
+        .filter(|entry| entry["PRIORITY"] != "7")
+        .collect();
+    let records = ring.after(0).records;
+    assert_eq!((entries.len(), records.len()), (2, 2));
+    for (entry, record) in entries.iter().zip(&records) {
+        assert_eq!(entry["MESSAGE"], record.line.as_str());
+        assert_eq!(entry["PRIORITY"], priority(record.level));
+        assert_eq!(entry["SLUICEGATE_MODULE"], record.module);
+        for (name, value) in record.fields() {
+            assert_eq!(entry[&journal_name(name)], value, "{name}");
+        }
+        let own = entry.keys().filter(|name| name.starts_with(PREFIX)).count();
+        assert_eq!(own, record.fields().count() + 1, "the module is no field of a record");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use sluice_config::amounts::parse_fio_duration;
 use sluice_config::program::parse_timeout;
 
 use super::keys::KeyAction;
@@ -92,6 +93,8 @@ pub(crate) enum Command {
     Connections,
     /// Show commands and latencies of each namespace, host and queue
     Statistics,
+    /// Show the latest events: hosts, namespaces, rejections, missed reservations, limits and changes
+    Events(EventsArgs),
     /// Read the configuration file again and change what differs
     Reload {
         /// Show the changes without making them
@@ -113,6 +116,17 @@ pub(crate) enum Command {
         #[arg(long)]
         now: bool,
     },
+}
+
+/// `sluice events`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// Print later events as they happen, until interrupted
+    #[arg(short, long)]
+    pub(super) follow: bool,
+    /// Only events of the latest time, such as 10min or 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_fio_duration)]
+    pub(super) since: Option<Duration>,
 }
 
 /// `sluice config …`.

@@ -115,6 +115,8 @@ listener add a --subsystem q --subsystem r => listener.add {"address": "a", "sub
 qos policy --subsystem q --nsid 1 --urgent-iops 5
     => qos.policy {"subsystem": "q", "nsid": 1, "urgent_iops": 5}
 statistics => statistics
+events => event.list
+events --follow --since 10min => event.list
 reload => reload
 reload --check --force => reload {"check": true, "force": true}
 subsystem remove q --force => subsystem.remove {"nqn": "q", "force": true}

@@ -6,6 +6,8 @@ mod args_tests;
 mod cells;
 mod config_save;
 mod config_view;
+mod events;
+mod events_view;
 mod keys;
 mod names;
 mod namespace_view;
@@ -57,6 +59,9 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
         let saved = config_save::run(|request| call(request, options, names))?;
         print(if options.json { saved.json() } else { saved.text() })?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Command::Events(args) = command {
+        return events::run(args, options.json, |request| call(request, options, names));
     }
     ask(&command.request(), options, names)
 }

@@ -33,6 +33,7 @@ impl Command {
             Self::Status => Request::of::<call::Status>(&nothing),
             Self::Connections => Request::of::<call::Connections>(&nothing),
             Self::Statistics => Request::of::<call::Statistics>(&params::Buckets::default()),
+            Self::Events(_) => Request::of::<call::EventList>(&params::EventList::default()),
             Self::Reload { check, force } => {
                 Request::of::<call::Reload>(&params::Reload { force: *force, check: *check })
             }

@@ -12,7 +12,9 @@ use super::cells::{count, names, or_dash, setting};
 use super::request::Request;
 use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, duration, size};
-use super::{config_view, namespace_view, network_view, qos_view, region_view, statistics_view};
+use super::{
+    config_view, events_view, namespace_view, network_view, qos_view, region_view, statistics_view,
+};
 
 /// Writes the answer to a request as text.
 ///
@@ -23,6 +25,7 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         Method::Status => status(&of::<call::Status>(result)?, room),
         Method::Statistics => statistics_view::text(of::<call::Statistics>(result)?, room),
         Method::Connections => connections(&of::<call::Connections>(result)?, room),
+        Method::EventList => events_view::list(&of::<call::EventList>(result)?),
         Method::Reload => {
             let only_checked = request.params.get("check") == Some(&Value::Bool(true));
             reload(&of::<call::Reload>(result)?, only_checked)
@@ -127,7 +130,7 @@ fn object(method: Method, result: &Value) -> String {
 }
 
 /// Reads the answer of a method.
-fn of<M: Call>(result: &Value) -> Result<M::Answer, Failure> {
+pub(super) fn of<M: Call>(result: &Value) -> Result<M::Answer, Failure> {
     serde_json::from_value(result.clone()).map_err(|error| {
         let method = M::METHOD.name();
         let message = format!(

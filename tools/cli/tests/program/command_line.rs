@@ -180,3 +180,57 @@ fn top_prints_an_object_for_each_interval() {
     let seen: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(seen["hosts"], json!([]), "{out}");
 }
+
+/// Returns a daemon with three events on two pages.
+fn with_events() -> Daemon {
+    Daemon::start(|method, params| {
+        assert_eq!(method, "event.list");
+        let event = |number: u64| {
+            json!({"number": number, "time_ms": 1000 * number, "level": "warn",
+                   "module": "sluiced", "message": format!("event {number}"),
+                   "fields": {"host": "nqn.h"}})
+        };
+        let page = |lost: u64, numbers: &[u64], more: bool| {
+            let events: Vec<Value> = numbers.iter().map(|number| event(*number)).collect();
+            json!({"result": {"started_ms": 5, "lost": lost, "more": more, "events": events}})
+        };
+        match params["after"].as_u64().unwrap_or(0) {
+            0 => page(2, &[3, 4], true),
+            4 => page(0, &[5], false),
+            _ => page(0, &[], false),
+        }
+    })
+}
+
+#[test]
+fn events_are_lines_or_objects() {
+    let daemon = with_events();
+    let (code, out, err) = run(&daemon, "events");
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("(2 earlier events are no longer in memory"), "{out}");
+    assert_eq!(lines[1], "1970-01-01T00:00:03.000Z  WARN   event 3");
+    assert_eq!((lines.len(), lines[3]), (4, "1970-01-01T00:00:05.000Z  WARN   event 5"));
+    let (code, out, _) = run(&daemon, "events --json");
+    let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code, objects.len(), &objects[0]), (Some(0), 4, &json!({"lost": 2})));
+    assert_eq!(objects[3]["fields"]["host"], "nqn.h");
+    let (code, out, _) = run(&daemon, "events --since 10min");
+    assert_eq!((code, out.as_str()), (Some(0), ""), "all are of 1970");
+}
+
+#[test]
+fn following_goes_on_until_killed() {
+    use std::io::{BufRead as _, BufReader};
+    let daemon = with_events();
+    let mut sluice = daemon.sluice("events --follow");
+    let mut child = sluice.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("(2 earlier"));
+    assert!(lines.next().unwrap().unwrap().ends_with("event 3"));
+    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (code, _, err) = run(&Daemon::none(), "--json events --follow");
+    assert_eq!((code, error(&err).0), (Some(7), "no_daemon".into()));
+}

@@ -4,6 +4,7 @@
 //! show the other fields.
 
 mod changes;
+mod events;
 mod measured;
 mod network;
 mod pmem;
@@ -16,6 +17,7 @@ pub use changes::{
     NamespaceName, NamespaceResized, Nothing, Policy, Reloaded, Reverted, SubsystemAdded,
     SubsystemName,
 };
+pub use events::{Event, Events};
 pub use measured::{
     HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics, WorkloadIo,
 };
