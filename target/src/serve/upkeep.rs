@@ -8,15 +8,16 @@ use std::time::Duration;
 use fabric::Nanos;
 
 use super::authentication::carry_out;
+use super::qos::notices::Notice;
 use super::shared::Shared;
 use crate::sys::line_bound::LeftOut;
 use crate::sys::socket;
 
-/// Runs the timers of the service, of reservations that wait, and of the log's lines about
-/// lines that were left out, until `over` holds: the body of the timer thread.
+/// Runs the timers of the service, of reservations that wait, and of the log's lines about sessions and
+/// about lines that were left out, until `over` holds: the body of the timer thread.
 pub(crate) fn run_timers(shared: &Shared, over: impl Fn() -> bool) {
-    /// The time between two looks for hosts that have been gone for a long time, old keys, and
-    /// addresses of this machine that have changed.
+    /// The time between two looks for hosts that have been gone for a long time, old keys,
+    /// addresses of this machine that have changed, and sessions that the log reports.
     const LOOK_EVERY: Duration = Duration::from_secs(10);
     /// The time within which the end of the daemon is noticed.
     const LONGEST: Duration = Duration::from_millis(200);
@@ -32,6 +33,7 @@ pub(crate) fn run_timers(shared: &Shared, over: impl Fn() -> bool) {
             shared.workloads.forget(now);
             shared.tls.keys().forget_old(now);
             look_at_addresses(shared);
+            shared.qos.notices(now).iter().for_each(Notice::log);
             next_look = now + LOOK_EVERY;
         }
         if shared.qos.retry(now) {

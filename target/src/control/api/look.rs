@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use arbitration::session::SessionLimits;
 use sluice_config::answer::{self, Authentication, HostKey, NamespaceRow, Nothing};
-use sluice_config::{DEFAULT_LINK, Limits, Listener, channel_name, params};
+use sluice_config::{DEFAULT_LINK, Listener, channel_name, params};
 
 use super::Control;
 use super::in_use::InUse;
@@ -19,6 +18,7 @@ use crate::serve::engine::{
     SubsystemState,
 };
 use crate::serve::host_keys::{self, HostKeys, differing};
+use crate::serve::qos::notices::{self, LONG_WAIT};
 use crate::sys::version::{COMMIT, VERSION};
 
 impl Control {
@@ -244,20 +244,14 @@ fn problems(
     closed.chain(lines).chain(unreserved).chain(others.iter().cloned()).collect()
 }
 
-/// The expected wait in ns from which on a session counts as a problem.
-const LONG_WAIT: u64 = 5_000_000_000;
-
 /// Lists the sessions whose hosts wait for long, a line for each.
 fn waits(sessions: &[SessionState]) -> Vec<String> {
     let long = sessions.iter().filter(|session| session.wait > LONG_WAIT);
     let line = |session: &SessionState| {
         let seconds = session.wait / 1_000_000_000;
-        let SessionLimits { total, reads, writes, .. } = session.limits;
-        let limits = Limits { total, reads, writes, ..Limits::default() };
-        let limits: Vec<String> = limits.rate_limits(None).map(|limit| limit.written()).collect();
-        let limits = match limits.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", limits.join(", ")),
+        let limits = match notices::written(&session.limits) {
+            limits if limits.is_empty() => limits,
+            limits => format!(" ({limits})"),
         };
         format!("session {}{limits}: commands wait for {seconds} s", session.name)
     };
@@ -306,8 +300,10 @@ fn reactor(reactor: &ReactorState) -> answer::Reactor {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use arbitration::session::SessionLimits;
     use sluice_config::testing::rates;
+
+    use super::*;
 
     #[test]
     fn d1_sessions_whose_hosts_wait_for_over_five_seconds_are_named_with_their_limits() {

@@ -8,9 +8,11 @@
 //! - [`patience`]: the limits with which hosts without retry delays would time out.
 //! - [`nodes`]: the parts of sessions that client nodes have.
 //! - [`view`]: the state that the control socket and the metrics show.
+//! - [`notices`]: lines of the log about missed reservations and long waits.
 
 mod control;
 mod nodes;
+pub(crate) mod notices;
 mod patience;
 mod published;
 mod reserve;

@@ -15,6 +15,7 @@ use sluice_core::device::BlockDevice as _;
 use sluice_core::stats::IoStats;
 
 use super::control::Control;
+use super::notices::{Notice, Notices};
 use super::patience;
 use super::published::PublishedRules;
 use super::served::KnownNamespace;
@@ -33,6 +34,8 @@ pub(crate) struct QosShared {
     /// Earlier snapshots that reactors may still use.
     before: DeferredFree<Snapshot>,
     control: Mutex<Control>,
+    /// The sessions about which the log has lines.
+    notices: Mutex<Notices>,
     published: Arc<PublishedRules>,
     /// The statistics of the classes, a part for each reactor, which that reactor alone writes.
     pub(crate) classes: Vec<PerClass<IoStats>>,
@@ -51,6 +54,7 @@ impl QosShared {
             current: Mutex::new(Arc::new(snapshot)),
             before: DeferredFree::default(),
             control: Mutex::new(control),
+            notices: Mutex::default(),
             published,
             classes: (0..reactors).map(|_| PerClass::from_fn(|_| IoStats::default())).collect(),
             waiters: Arc::new(Waiters::new(reactors)),
@@ -97,6 +101,12 @@ impl QosShared {
     /// Returns the present state of the stages.
     pub(crate) fn state(&self, now: Nanos) -> QosState {
         view::state(now, &lock(&self.control), &self.classes)
+    }
+
+    /// Returns the lines of the log about sessions that are due.
+    pub(crate) fn notices(&self, now: Nanos) -> Vec<Notice> {
+        let pressures = view::pressures(now, &lock(&self.control));
+        lock(&self.notices).look(now, &pressures)
     }
 
     /// Returns the sessions whose reservations are not in force, with the reason.

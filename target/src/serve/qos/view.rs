@@ -1,6 +1,7 @@
 //! The state of the stages, for the control socket and the metrics.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use arbitration::credit::Caps;
 use arbitration::device::Device;
@@ -10,6 +11,7 @@ use arbitration::{Class, PerClass};
 use fabric::Nanos;
 
 use super::control::Control;
+use super::notices::{MissedReserve, Pressure};
 use super::served::namespace_name;
 use super::wanted::root;
 use crate::serve::engine::{
@@ -120,6 +122,32 @@ fn expected_wait(now: Nanos, session: &Session) -> u64 {
     let here = if session.backlog.waiting() > 0 { session.backlog.expected_wait(now) } else { 0 };
     let sent_back = [false, true].map(|write| session.wait_behind_sent_back(now, write));
     sent_back.into_iter().fold(here, u64::max)
+}
+
+/// Returns the sessions whose commands wait, or whose reservations were missed.
+pub(super) fn pressures(now: Nanos, control: &Control) -> Vec<Pressure> {
+    let pressure = |session: &Arc<Session>| {
+        let (name, wait) = (session.name(), expected_wait(now, session));
+        let granted = control.reservations.granted.get(name);
+        let reserve = granted.and_then(|granted| {
+            let miss = granted.reserved.last_miss()?;
+            Some(MissedReserve {
+                namespace: granted.namespace.clone(),
+                periods: granted.reserved.missed().total(),
+                cause: miss.cause.name(),
+                reason: miss.to_string(),
+            })
+        });
+        // Most of many sessions have neither.
+        (wait > 0 || reserve.is_some()).then(|| Pressure {
+            session: name.to_owned(),
+            limits: session.limits(),
+            wait,
+            refused: session.backlog.refused(),
+            reserve,
+        })
+    };
+    control.sessions.iter().filter_map(pressure).collect()
 }
 
 /// Returns a session's state without the operations of its children.

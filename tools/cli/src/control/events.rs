@@ -146,7 +146,7 @@ impl Reader {
             self.after = 0;
             return (vec![Item::Started(started_ms)], Next::Ask);
         }
-        // Lost events are older than the first one that is there.
+        // Lost events are older than the first event of the answer.
         let is_wanted = events.first().is_none_or(|first| first.time_ms >= self.since_ms);
         let lost = Some(lost).filter(|lost| *lost > 0 && is_wanted).map(Item::Lost);
         let is_stuck = events.is_empty();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn restart_is_reported_and_its_events_are_read_from_first() {
+    fn restart_is_reported_and_events_read_again() {
         let mut reader = Reader::new(0);
         reader.take(answer(7, 1..9, false));
         assert_eq!(reader.take(answer(9, 9..11, false)), (vec![Item::Started(9)], Next::Ask));
