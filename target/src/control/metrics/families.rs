@@ -9,7 +9,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use crate::serve::engine::{
-    Availability, ConnectionState, FileSystem, ReactorState, Statistics, SubsystemState,
+    Availability, ConnectionState, FileSystem, ListenerState, ReactorState, Statistics,
+    SubsystemState,
 };
 use crate::serve::workloads::WorkloadKey;
 use crate::sys::version::{COMMIT, VERSION};
@@ -66,6 +67,26 @@ impl<'a> Families<'a> {
         self.encoder
             .encode_descriptor("start_time", help, unit, kind)?
             .encode_gauge(&started_seconds)
+    }
+
+    /// Writes whether the target serves hosts, its listeners, and the number of kinds of data that are not stored.
+    pub(super) fn readiness(
+        &mut self,
+        is_ready: bool,
+        listeners: &[ListenerState],
+        unstored: usize,
+    ) -> Result<(), Error> {
+        let help = "1 while all listeners are open and the target does not end, otherwise 0";
+        let one = std::iter::once((Labels::new(), u64::from(is_ready)));
+        self.gauges("ready", help, None, one)?;
+        let up = listeners.iter().map(|state| {
+            let label = ("listener", state.listener.endpoint().to_string());
+            (vec![label], u64::from(state.closed.is_none()))
+        });
+        self.gauges("listener_up", "1 while a listener is open, otherwise 0", None, up)?;
+        let help = "Kinds of data that could not be stored and that a restart would lose";
+        let one = std::iter::once((Labels::new(), u64::try_from(unstored).unwrap_or(u64::MAX)));
+        self.gauges("unstored", help, None, one)
     }
 
     /// Writes the counters of the whole target.

@@ -10,6 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
+use crate::control::ready;
 use crate::serve::engine::EngineHandle;
 pub(crate) use plain::plain_text;
 
@@ -52,11 +53,15 @@ impl Collector for EngineCollector {
         let engine = self.engine.0.as_ref();
         let mut families = families::Families::new(encoder);
         families.process(self.started_seconds)?;
+        let listeners = engine.listeners();
+        families.readiness(ready::check(engine).is_ok(), &listeners, engine.unstored().len())?;
         let connections = engine.connections();
         families.totals(&engine.statistics(), &connections)?;
         families.objects(&engine.subsystems())?;
         families.file_systems(&engine.file_systems())?;
         families.qos(engine.qos_config().general.enabled, &engine.qos())?;
+        families
+            .reservations_in_force(&engine.qos_config(), &engine.reservations_not_in_force())?;
         families.network(&engine.network(), &connections)?;
         let served = engine.pmem_config().general.address.is_some();
         families.pmem(&engine.pmem(), served)

@@ -1,9 +1,11 @@
 //! The metric families of quality of service.
 
+use std::collections::BTreeMap;
 use std::fmt::Error;
 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
+use sluice_config::QosConfig;
 
 use super::families::{Families, Labels, Names, Pick, Source, counter, histogram, seconds};
 use crate::serve::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
@@ -50,9 +52,28 @@ impl Families<'_> {
             .map(|session| (session_label(session), &session.traffic))
             .collect();
         self.traffic(&SESSION, ["session_waiting", "session_refused"], &sessions)?;
+        let waits =
+            state.sessions.iter().map(|session| (session_label(session), seconds(session.wait)));
+        let help = "Time that a command which comes now is expected to wait";
+        self.fractions("session_wait", help, Some(&Unit::Seconds), waits)?;
         self.credits(&state.sessions)?;
         self.reservations(&state.sessions)?;
         self.devices(&state.devices)
+    }
+
+    /// Writes whether the configured reservations are in force. `not_in_force` has the reasons by session.
+    pub(super) fn reservations_in_force(
+        &mut self,
+        config: &QosConfig,
+        not_in_force: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        let reserved = config.sessions.iter().filter(|session| session.reserve.is_some());
+        let values = reserved.map(|session| {
+            let is_in_force = !not_in_force.contains_key(&session.name);
+            (vec![("session", session.name.clone())], u64::from(is_in_force))
+        });
+        let help = "1 while a configured reservation is in force, otherwise 0";
+        self.gauges("reservation_in_force", help, None, values)
     }
 
     /// Writes the traffic through a stage.

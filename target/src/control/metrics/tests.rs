@@ -1,5 +1,7 @@
 //! Tests that the text is OpenMetrics, and that the documentation has every family.
 
+mod table;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,10 +11,8 @@ use super::*;
 use crate::control::api::test_engine::TestEngine;
 use crate::serve::engine::FileSystem;
 
-const DOCS: &str = include_str!("../../../../docs/reference/metrics.md");
-
 fn text() -> String {
-    let config = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\
+    let config = "[[listener]]\naddress = \"127.0.0.1:4420\"\n[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\
                   backend = \"memory\"\nsize = \"1 MiB\"\n[[session]]\nname = \"gold\"\n\
                   reserve = { commands = 5, namespace = \"nqn.2026-01.io.x:s0/1\" }\n\
                   [network]\ncapacity = \"10 Gbit/s\"\n[[link]]\nname = \"east\"\n\
@@ -169,15 +169,9 @@ fn each_client_of_a_region_has_series_of_its_own() {
 #[test]
 fn every_metric_is_documented_with_its_type_and_labels() {
     let text = text();
-    let documented: BTreeMap<&str, (&str, BTreeSet<&str>)> = DOCS
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `sluicegate_"))
-        .map(|line| {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            let labels = cells[2].split(", ").map(|label| label.trim_matches('`'));
-            let labels = labels.filter(|label| !label.is_empty()).collect();
-            (cells[0].trim_matches('`'), (cells[1], labels))
-        })
+    let documented: BTreeMap<&str, (&str, BTreeSet<&str>)> = table::families()
+        .into_iter()
+        .map(|family| (family.name, (family.kind, family.labels)))
         .collect();
     let seen: BTreeMap<&str, (&str, BTreeSet<&str>)> = families(&text)
         .into_iter()
