@@ -1,5 +1,9 @@
-//! Tests that the text is OpenMetrics, and that the documentation has every family.
+//! Tests that the text is OpenMetrics, that the documentation has every family, and that the dashboard
+//! uses families that exist.
 
+mod dashboard;
+mod query;
+mod schema;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};

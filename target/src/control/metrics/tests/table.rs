@@ -1,6 +1,6 @@
 //! The table of metric families in docs/reference/metrics.md.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const DOCS: &str = include_str!("../../../../../docs/reference/metrics.md");
 
@@ -12,6 +12,7 @@ pub(super) struct Family {
     /// `counter`, `gauge`, `histogram` or `info`.
     pub(super) kind: &'static str,
     pub(super) labels: BTreeSet<&'static str>,
+    pub(super) meaning: &'static str,
 }
 
 /// Returns the rows in their order.
@@ -24,7 +25,29 @@ pub(super) fn families() -> Vec<Family> {
             name: cells[0].trim_matches('`'),
             kind: cells[1],
             labels: labels.filter(|label| !label.is_empty()).collect(),
+            meaning: cells[3],
         }
     })
     .collect()
+}
+
+impl Family {
+    /// Returns the names of the family's series, as Prometheus stores them.
+    pub(super) fn series(&self) -> Vec<String> {
+        let suffixes: &[&str] = match self.kind {
+            "counter" => &["_total"],
+            "info" => &["_info"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            "gauge" => &[""],
+            other => panic!("{other}"),
+        };
+        suffixes.iter().map(|suffix| format!("sluicegate_{}{suffix}", self.name)).collect()
+    }
+}
+
+/// Returns the families by the names of their series.
+pub(super) fn by_series() -> BTreeMap<String, Family> {
+    let all = families().into_iter();
+    all.flat_map(|family| family.series().into_iter().map(move |name| (name, family.clone())))
+        .collect()
 }
