@@ -138,6 +138,7 @@ deny:
 INSTALLED := bin/sluiced bin/sluice bin/sluice-sim share/man/man5/sluicegate.toml.5 share/man/man8/sluiced.8 \
 	share/bash-completion/completions/sluice.bash share/zsh/site-functions/_sluice \
 	share/fish/vendor_completions.d/sluice.fish \
+	share/doc/sluicegate/sluicegate.rules.yml share/doc/sluicegate/sluicegate.dashboard.json \
 	$(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/use/*.md docs/reference/*.md))
 # Files of systemd and udev, below SYSTEM. uninstall removes them, too.
 INSTALLED_SYSTEM := systemd/system/sluiced.service systemd/system/sluice-agent.service sysusers.d/sluicegate.conf \
@@ -162,6 +163,7 @@ install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
 	$(BINARIES)/sluiced --manual >$(at)/share/man/man8/sluiced.8
 	install -D -m 644 -t $(at)/share/doc/sluicegate/use docs/use/*.md
 	install -D -m 644 -t $(at)/share/doc/sluicegate/reference docs/reference/*.md
+	install -D -m 644 -t $(at)/share/doc/sluicegate systemd/sluicegate.rules.yml systemd/sluicegate.dashboard.json
 	install -D -m 644 -t $(system_at)/systemd/system systemd/sluiced.service systemd/sluice-agent.service
 	sed -i '$(PATHS)' $(system_at)/systemd/system/sluiced.service $(system_at)/systemd/system/sluice-agent.service
 	install -D -m 644 systemd/sluicegate.sysusers.conf $(system_at)/sysusers.d/sluicegate.conf

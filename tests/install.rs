@@ -79,6 +79,8 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
             below.join("bin/sluice-sim"),
             below.join("share/man/man8/sluiced.8"),
             below.join("share/doc/sluicegate/use/operating.md"),
+            below.join("share/doc/sluicegate/sluicegate.rules.yml"),
+            below.join("share/doc/sluicegate/sluicegate.dashboard.json"),
             system.join("systemd/system/sluiced.service"),
             system.join("systemd/system/sluice-agent.service"),
             system.join("sysusers.d/sluicegate.conf"),

@@ -1,8 +1,9 @@
-//! Tests that the text is OpenMetrics, that the documentation has every family, and that the dashboard
-//! uses families that exist.
+//! Tests that the text is OpenMetrics, that the documentation has every family, and that the dashboard and the alert
+//! rules use families that exist.
 
 mod dashboard;
 mod query;
+mod rules;
 mod schema;
 mod table;
 
