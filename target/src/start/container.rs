@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use sluice_config::{Backend, Config, Transport, format_size};
+use sluice_machine::container;
 
-use crate::sys::{container, threads};
+use crate::sys::threads;
 
 /// The device file of RDMA's connection manager.
 const RDMA: &str = "/dev/infiniband/rdma_cm";

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::container;
+use sluice_machine::container;
 
 /// The way to change the unit, as the end of a sentence.
 const DROP_IN: &str = "in a drop-in (`systemctl edit sluiced`)";

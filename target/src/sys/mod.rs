@@ -3,7 +3,6 @@
 
 pub mod access;
 pub mod clock;
-pub mod container;
 pub(crate) mod deferred_free;
 pub(crate) mod files;
 pub(crate) mod line_bound;

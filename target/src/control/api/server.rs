@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use nix::unistd::Gid;
 use serde_json::Value;
+use sluice_machine::ring_error;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use tokio_uring::net::{TcpListener, TcpStream, UnixStream};
@@ -23,7 +24,6 @@ use super::error::ControlError;
 use super::protocol::{ErrorKind, Failure, LINE_MAX, changes, failure};
 use super::socket::{self, SocketFile};
 use super::{Control, http};
-use crate::serve::reactor::ring_error;
 use crate::sys::socket::{InUse, refusal};
 
 /// The most clients of the control socket, and of the metrics endpoint, at one time.

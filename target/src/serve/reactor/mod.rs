@@ -11,7 +11,6 @@ mod rdma;
 mod receive;
 mod registered;
 pub mod ring;
-pub mod ring_error;
 mod send;
 mod tag;
 mod uring;
@@ -30,6 +29,7 @@ use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_config::{Endpoint, Poll, Transport};
 use sluice_core::stats::QueueStats;
 use sluice_core::{Accepted, Core, Entrance, Key, Settings};
+use sluice_machine::ring_error::RingError;
 use thiserror::Error;
 
 use mailbox::Message;
@@ -37,7 +37,6 @@ use moderation::{Moderation, Moved};
 use pool::Pool;
 use receive::Received;
 use ring::{Completion, RecvBuffers, Ring, RingSize};
-use ring_error::RingError;
 use tag::Tag;
 use uring::Uring;
 

@@ -8,8 +8,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Once;
 
+use sluice_machine::ring_error::explain;
+
 use super::ring::Ring;
-use super::ring_error::explain;
 use crate::sys::mapping::Mapping;
 
 /// Bytes of a part, as log2, at the least: its pages are found in less than a millisecond.

@@ -12,10 +12,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use super::ring_error::RingError;
 use crate::sys::mapping::Mapping;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use io_uring::{cqueue, opcode, squeue};
+use sluice_machine::ring::{self, WideRing};
+use sluice_machine::ring_error::RingError;
 
 /// Longest wait in which more completions than one are waited for.
 const SEND_WAIT: Duration = Duration::from_millis(1);
@@ -58,7 +59,7 @@ impl Completion {
 
 /// A reactor's ring.
 pub struct Ring {
-    ring: IoUring<squeue::Entry128, cqueue::Entry32>,
+    ring: WideRing,
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry128>,
     /// System calls that were made for the ring.
@@ -83,42 +84,13 @@ pub struct RingSize {
     pub buffer_bytes: usize,
 }
 
-/// Operations that the kernel must have, and their names.
-const REQUIRED: [(u8, &str); 11] = [
-    (opcode::Accept::CODE, "ACCEPT"),
-    (opcode::RecvMulti::CODE, "RECV"),
-    (opcode::RecvMsg::CODE, "RECVMSG"),
-    (opcode::SendMsg::CODE, "SENDMSG"),
-    (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
-    (opcode::PollAdd::CODE, "POLL_ADD"),
-    (opcode::Read::CODE, "READ"),
-    (opcode::Write::CODE, "WRITE"),
-    (opcode::Fsync::CODE, "FSYNC"),
-    (opcode::Fallocate::CODE, "FALLOCATE"),
-    (opcode::Close::CODE, "CLOSE"),
-];
-
 impl Ring {
     /// Makes the calling thread's ring, and the buffers it receives into.
     ///
     /// # Errors
     /// The kernel lacks io_uring or a part of it; the message says what to do.
     pub fn new(size: RingSize) -> Result<(Self, RecvBuffers), RingError> {
-        let ring = IoUring::<squeue::Entry128, cqueue::Entry32>::builder()
-            .setup_cqsize(size.entries.saturating_mul(4))
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .setup_submit_all()
-            .build(size.entries)
-            .map_err(RingError::Setup)?;
-        let mut probe = Probe::new();
-        ring.submitter().register_probe(&mut probe).map_err(RingError::Setup)?;
-        for (code, name) in REQUIRED {
-            if !probe.is_supported(code) {
-                return Err(RingError::Missing(name));
-            }
-        }
+        let ring = ring::set_up(size.entries)?;
         let buffers = RecvBuffers::new(&ring, size).map_err(RingError::Buffers)?;
         let memory = Rc::clone(&buffers.memory);
         Ok((
@@ -154,9 +126,7 @@ impl Ring {
     /// Says whether this kernel has NVMe passthrough (URING_CMD) at all.
     #[must_use]
     pub fn has_passthrough(&self) -> bool {
-        let mut probe = Probe::new();
-        self.ring.submitter().register_probe(&mut probe).is_ok()
-            && probe.is_supported(opcode::UringCmd80::CODE)
+        ring::has_passthrough(&self.ring)
     }
 
     /// Makes room for this many registered buffers.
@@ -438,7 +408,7 @@ pub struct RecvBuffers {
 }
 
 impl RecvBuffers {
-    fn new(ring: &IoUring<squeue::Entry128, cqueue::Entry32>, size: RingSize) -> io::Result<Self> {
+    fn new(ring: &WideRing, size: RingSize) -> io::Result<Self> {
         let entries = size.buffers.next_power_of_two();
         let memory = RecvMemory {
             ring: Mapping::anonymous(usize::from(entries) * size_of::<BufRingEntry>())?,

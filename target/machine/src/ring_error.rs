@@ -8,7 +8,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use sluice_config::format_size;
 use thiserror::Error;
 
-use crate::sys::container;
+use crate::container;
 
 /// The reason why there is no ring, and the remedy.
 #[derive(Debug, Error)]
@@ -22,6 +22,19 @@ pub enum RingError {
     /// Receive buffers could not be registered.
     #[error("the receive buffers cannot be registered: {}", explain(.0))]
     Buffers(io::Error),
+}
+
+impl RingError {
+    /// Returns a command that removes the cause, if there is one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Setup(error) | Self::Buffers(error) => {
+                command(error.raw_os_error().unwrap_or(0), Limits::of_this_process())
+            }
+            Self::Missing(_) => None,
+        }
+    }
 }
 
 /// The settings of this machine that prevent io_uring.
@@ -55,7 +68,7 @@ impl Limits {
 
 /// Explains an error of a call of io_uring, and says what to do about it.
 #[must_use]
-pub(crate) fn explain(error: &io::Error) -> String {
+pub fn explain(error: &io::Error) -> String {
     let errno = error.raw_os_error().unwrap_or(0);
     format!("{error}: {}", advice(errno, Limits::of_this_process()))
 }
@@ -108,6 +121,21 @@ fn advice(errno: i32, limits: Limits) -> String {
     }
 }
 
+/// Returns the command that removes the cause of an error, if a command can.
+fn command(errno: i32, limits: Limits) -> Option<&'static str> {
+    match (errno, limits) {
+        // A container's limit is an option of its engine.
+        (libc::ENOMEM, Limits { locked: Some(_), container: false, .. }) => {
+            Some("ulimit -l unlimited")
+        }
+        (libc::EPERM, Limits { disabled: Some(1 | 2), .. }) => {
+            Some("sysctl -w kernel.io_uring_disabled=0")
+        }
+        (libc::EMFILE | libc::ENFILE, _) => Some("ulimit -n 262144"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +164,12 @@ mod tests {
         ] {
             let said = advice(errno, limits);
             assert!(said.contains(words), "{errno} {limits:?}: {said}");
+            let repeated = command(errno, limits).is_none_or(|command| {
+                ["ulimit -l unlimited", "kernel.io_uring_disabled=0", "ulimit -n"]
+                    .iter()
+                    .any(|words| command.contains(words) && said.contains(words))
+            });
+            assert!(repeated, "{errno} {limits:?}: the command differs from: {said}");
             let kernel = matches!(errno, libc::ENOSYS | libc::EINVAL) && !limits.filtered;
             assert_eq!(said.contains("Linux 6.1"), kernel, "{errno} {limits:?}: {said}");
         }

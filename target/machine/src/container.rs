@@ -36,7 +36,7 @@ fn find_engine(
 
 /// Returns whether a path is one of a device: files in shared memory are none.
 #[must_use]
-pub(crate) fn is_device(path: &Path) -> bool {
+pub fn is_device(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
 
