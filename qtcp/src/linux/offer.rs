@@ -89,8 +89,9 @@ impl Offer {
         }
     }
 
-    /// Reads the settings in a folder, without what only a socket can tell.
-    fn read(folder: &Path) -> Self {
+    /// Reads the settings in a folder such as `/proc/sys/net/ipv4`. The features that only a socket shows are unknown.
+    #[must_use]
+    pub fn read(folder: &Path) -> Self {
         let text = |name| Some(fs::read_to_string(folder.join(name)).ok()?.trim().to_owned());
         let words = |name| Some(text(name)?.split_whitespace().map(str::to_owned).collect());
         let number = |name| text(name)?.parse::<u8>().ok();
@@ -131,7 +132,8 @@ impl Offer {
 
     /// Returns whether the default goes by the rate and the round-trip time that it measures (BBR's
     /// first version, and its successors in Linux).
-    fn ignores_marks(&self) -> bool {
+    #[must_use]
+    pub fn ignores_marks(&self) -> bool {
         self.default.as_ref().is_some_and(|name| name.starts_with("bbr"))
     }
 
@@ -177,12 +179,12 @@ impl Offer {
             Dctcp::Forbidden => Some(format!(
                 "dctcp may not be used by this process, which goes on with {default}: \
                  run `modprobe tcp_dctcp` and `{}`, or give the daemon CAP_NET_ADMIN",
-                self.allow_dctcp()
+                self.command_to_allow_dctcp()
             )),
             Dctcp::Missing => Some(format!(
                 "dctcp is not in this kernel, which goes on with {default}: \
                  run `modprobe tcp_dctcp` (CONFIG_TCP_CONG_DCTCP) and `{}`",
-                self.allow_dctcp()
+                self.command_to_allow_dctcp()
             )),
             Dctcp::Unknown => Some(format!(
                 "whether there is dctcp could not be found out: this process goes on with {default}"
@@ -191,7 +193,8 @@ impl Offer {
     }
 
     /// Makes the command after which every process may choose `dctcp`.
-    fn allow_dctcp(&self) -> String {
+    #[must_use]
+    pub fn command_to_allow_dctcp(&self) -> String {
         let allowed = self.allowed.as_ref().map(|names| names.join(" ")).unwrap_or_default();
         format!("sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} dctcp\"")
     }

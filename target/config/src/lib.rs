@@ -66,7 +66,7 @@ pub use keys::{ConfigKey, NSID_MAX, RDMA_BEFORE, Values};
 pub use lines::{Lines, quote, quote_list};
 pub use listener::Listener;
 pub use listener::channel_name;
-pub use machine::Machine;
+pub use machine::{Machine, parse_cpu_list};
 pub use namespace::Namespace;
 pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use pmem::{Pmem, PmemConfig, RegionConfig};

@@ -39,8 +39,9 @@ fn online() -> BTreeSet<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
-/// Reads the kernel's form of a CPU set: "0-3,6".
-fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
+/// Reads the kernel's form of a set of CPUs or NUMA nodes: "0-3,6". Malformed parts are left out.
+#[must_use]
+pub fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?.min(65_535))
