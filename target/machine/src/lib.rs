@@ -1,4 +1,5 @@
-//! Checks of a machine: as a target, its network, and as a host of targets. `sluice doctor` prints all of them.
+//! Checks of a machine: as a target, its network, and as a host of targets. `sluice doctor` prints all of them,
+//! `sluiced --check` the faults of the machine.
 //!
 //! A check is a function of a [`View`]: the file system below a root, and the result of setting up an io_uring. It
 //! changes nothing. Files that do not exist are skipped, and files that cannot be read yield [`Verdict::Unknown`].
@@ -8,11 +9,15 @@
 
 pub mod container;
 mod controller;
+mod cpu;
+mod device;
 mod finding;
 mod host;
+mod interface;
 mod kernel;
 pub mod limits;
 mod network;
+mod placement;
 pub mod ring;
 pub mod ring_error;
 #[cfg(test)]
@@ -41,10 +46,21 @@ pub enum Section {
 /// A check with the subject that is reported if a file cannot be read.
 type Check = (&'static str, fn(&View) -> Result<Vec<Finding>, Unreadable>);
 
-const MACHINE: &[Check] = &[("kernel", kernel::check_release), ("io_uring", kernel::check_ring)];
+const MACHINE: &[Check] = &[
+    ("kernel", kernel::check_release),
+    ("io_uring", kernel::check_ring),
+    ("limits", limits::check_limits),
+    ("schedulers", device::check_schedulers),
+    ("drives", device::check_drives),
+    ("governor", cpu::check_governor),
+    ("NUMA", placement::check_nodes),
+    ("interrupts", placement::check_interrupts),
+    ("huge pages", cpu::check_huge_pages),
+];
 const NETWORK: &[Check] = &[
     ("congestion control", network::check_congestion_control),
     ("ECN", network::check_ecn),
+    ("interfaces", interface::check_interfaces),
     ("RDMA", network::check_rdma),
     ("kTLS", network::check_ktls),
 ];
@@ -85,6 +101,13 @@ pub fn is_host(view: &View) -> bool {
         || !controller::list_controllers(view).is_empty()
 }
 
+/// Returns the faults of the section [`Section::Machine`], a sentence each.
+#[must_use]
+pub fn list_faults(view: &View) -> Vec<String> {
+    let wrong = |finding: &Finding| finding.verdict == Verdict::Wrong;
+    Section::Machine.examine(view).iter().filter(|one| wrong(one)).map(Finding::to_string).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::testing::Tree;
@@ -98,7 +121,7 @@ mod tests {
             let wrong = findings.iter().find(|finding| finding.verdict == Verdict::Wrong);
             assert_eq!(wrong, None);
         }
-        assert!(!is_host(&tree.view()));
+        assert!(!is_host(&tree.view()) && list_faults(&tree.view()).is_empty());
     }
 
     #[test]
@@ -134,5 +157,12 @@ mod tests {
             }
         }
         assert!(is_host(&tree.view()));
+    }
+
+    #[test]
+    fn faults_name_subject_and_remedy() {
+        let tree = Tree::whole().with("sys/class/nvme/nvme0/state", "dead");
+        let faults = list_faults(&tree.view());
+        assert_eq!(faults, ["nvme0: the drive is dead: `nvme reset /dev/nvme0`"]);
     }
 }

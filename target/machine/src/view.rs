@@ -115,6 +115,12 @@ impl View {
         fs::metadata(self.root.join(path)).and_then(|meta| meta.modified()).ok()
     }
 
+    /// Returns the lowest identifier of a process of this name.
+    pub(crate) fn find_process(&self, name: &str) -> Option<u32> {
+        let mut ids = self.list("proc").into_iter().filter_map(|id| id.parse::<u32>().ok());
+        ids.find(|id| self.text(&format!("proc/{id}/comm")).is_some_and(|comm| comm == name))
+    }
+
     /// Reads a file with a list of CPUs or nodes, such as "0-3,8"; empty if it cannot be read.
     pub(crate) fn cpu_list(&self, path: &str) -> BTreeSet<usize> {
         self.text(path).map(|list| parse_cpu_list(&list)).unwrap_or_default()
@@ -157,5 +163,12 @@ mod tests {
         assert!(tree.view().can_load("tls"), "a container without the list");
         let tree = tree.with("lib/modules/6.12.0/modules.dep", "kernel/net/tls/tls.ko.xz:\n");
         assert!(tree.view().can_load("tls") && !tree.view().can_load("tcp_dctcp"));
+    }
+
+    #[test]
+    fn process_is_found_by_name() {
+        let tree = Tree::new(&[("proc/self/comm", "sluiced"), ("proc/70/comm", "sluiced\n")]);
+        let view = tree.view();
+        assert_eq!((view.find_process("sluiced"), view.find_process("other")), (Some(70), None));
     }
 }
