@@ -178,7 +178,7 @@ fn crates_import_in_one_direction() {
         ("hostile", vec!["fabric"]),
         // The crate's tests need them.
         ("sluiced", [above.clone(), vec!["hostile", "sluice-tls"]].concat()),
-        ("sluice", above.clone()),
+        ("sluice", [above.clone(), vec!["sluice-credits"]].concat()),
         ("e2e", [above, vec!["sluiced", "hostile"]].concat()),
     ]);
     let metadata = metadata();

@@ -11,6 +11,7 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 use serde_json::Value;
 use sluice_config::{Backend, Config, Listener, Namespace, RegionConfig, Transport, format_size};
+use sluice_machine::View;
 
 use crate::control::api;
 use crate::control::api::occupant::{self, Occupant};
@@ -27,7 +28,8 @@ use crate::sys::{access, socket};
 pub struct Findings {
     /// Unmet requirements: a start fails, or a host would connect without its secret or key.
     pub lacks: Vec<String>,
-    /// Doubts about the configuration with the present secrets and keys of hosts: a start succeeds all the same.
+    /// Doubts about the configuration with the present secrets and keys of hosts, and faults of the machine: a start
+    /// succeeds all the same.
     pub warnings: Vec<String>,
 }
 
@@ -89,6 +91,8 @@ pub fn look(config: &Config) -> Findings {
     }
     found.keys(config, &keys);
     found.warnings.extend(file_systems::at_start(config));
+    // The ring is checked above, with its receive buffers.
+    found.warnings.extend(sluice_machine::list_faults(&View::new("/", None)));
     Findings { lacks: found.lacks, warnings: found.warnings }
 }
 

@@ -4,6 +4,7 @@
 mod agent;
 mod bench;
 mod control;
+mod doctor;
 mod host;
 mod import;
 mod manual;
@@ -53,6 +54,8 @@ enum Command {
         #[command(subcommand)]
         source: import::Source,
     },
+    /// Check this machine, its network, and its side of connections to targets; the exit status is 1 if something is wrong.
+    Doctor(doctor::Args),
     /// Print a script that completes the command line in a shell.
     Completions {
         /// The shell.
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
             manual::complete(self::command(), shell).map(|()| ExitCode::SUCCESS)
         }
         Command::Manual(args) => manual::write(self::command(), &args).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(args) => doctor::run(&args, options.json),
         Command::Import { source } => import::run(&source).map(|()| ExitCode::SUCCESS),
         Command::Sim(args) => Err(sim::run(&args, &options)),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
