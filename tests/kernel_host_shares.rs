@@ -53,6 +53,11 @@ mod tcp {
     }
 
     #[test]
+    fn d6_programs_of_a_node_share_one_pool() -> Result<()> {
+        scenario("agent-pool", &[])
+    }
+
+    #[test]
     fn e7_reads_share_a_congested_link_by_class() -> Result<()> {
         scenario("qtcp-shares", &["read", "dctcp"])
     }

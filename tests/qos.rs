@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use e2e::daemon;
@@ -14,21 +13,16 @@ const NQN: &str = "nqn.2026-01.io.sluicegate:qos";
 const CLASSES: [&str; 3] = ["high", "medium", "low"];
 const WEIGHTS: [f64; 3] = [3.0, 2.0, 1.0];
 
-/// The lock of the tests that measure in real time, and therefore run one at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// A daemon with a listener for each class.
 struct Daemon {
     daemon: daemon::Daemon,
     listeners: [SocketAddr; CLASSES.len()],
-    _alone: MutexGuard<'static, ()>,
 }
 
 impl Daemon {
     /// Starts a target: `qos` is what `[qos]` holds, `device` the settings of the namespace, `rest`
     /// more tables.
     fn start(cores: &str, qos: &str, device: &str, rest: &str) -> Result<Self> {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = format!("[qos]\n{qos}\n");
         let listeners: [_; CLASSES.len()] = daemon::free_addresses()?;
         for (address, class) in listeners.iter().zip(CLASSES) {
@@ -40,7 +34,7 @@ impl Daemon {
              nsid = 1\nbackend = \"null\"\nsize = \"1 TiB\"\n{device}\n{rest}\n"
         )?;
         let daemon = daemon::Daemon::start(&format!("cores = {cores}"), &text)?;
-        Ok(Self { daemon, listeners, _alone: alone })
+        Ok(Self { daemon, listeners })
     }
 
     /// Runs jobs (as `--job` takes them) side by side, and returns the report.
@@ -115,7 +109,7 @@ fn weighted_jobs(daemon: &Daemon) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "make test-long: another test does it on two reactors"]
+#[ignore = "make test-long: kernel hosts do it in the scenario qos-classes"]
 fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
     e2e::on_virtual_time("e5_three_classes_share_a_device_by_weight", || {
         let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
