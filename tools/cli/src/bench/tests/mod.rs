@@ -154,6 +154,12 @@ fn interrupted_commands_without_retry_delays_fail() {
 }
 
 #[test]
+fn d6_credits_need_a_target_with_their_page() {
+    let error = run(Behaviour::default(), "--credits /nowhere").unwrap_err();
+    assert!(format!("{error:#}").contains("log page of node credits"), "{error:#}");
+}
+
+#[test]
 fn a_rate_is_kept() {
     let line = "--rate 2k --depth 8 --connections 2 --time 500ms";
     let outcome = run(Behaviour::default(), line).unwrap();
