@@ -101,7 +101,7 @@ while read -r slice from to; do
     *) within 12 "share of $slice" "$have" "$(perl -e "print (($LIMIT - $small) / 3)")" ;;
     esac
 done < <(paste -d' ' /tmp/before <(cut -d' ' -f2 /tmp/after))
-perl -e "exit !($total <= 1.02 * $LIMIT && $total >= 0.93 * $LIMIT)" ||
+perl -e "exit !($total <= 1.02 * $LIMIT && $total >= 0.9 * $LIMIT)" ||
     fail "$total MiB/s, and the node's credits are $LIMIT MiB/s"
 
 step "the agent undoes what it set"
