@@ -12,8 +12,8 @@
 //! - A node without demand has one batch, so that it can start at once.
 //!
 //! Credits are valid for [`VALID`] after a report. A node that no longer reports is forgotten then, and its share goes
-//! to the others. The target's own credits and limits hold for every node: this table only lets nodes wait where waiting
-//! costs the target nothing.
+//! to the others. The target's own credits and limits hold for every node: this table moves
+//! their wait to where it costs the target nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -121,9 +121,7 @@ impl Bounds {
     /// reads from writes: all may be of the direction that is limited.
     fn part(&self, [operations, kib]: [u64; 2]) -> u64 {
         let part = |used: u64, limit: Option<Rate>| {
-            let whole = u128::from(used) * u128::from(WHOLE);
-            let part = limit.map_or(0, |limit| whole / u128::from(limit.get()));
-            u64::try_from(part).unwrap_or(u64::MAX)
+            limit.map_or(0, |limit| scale(used, WHOLE, limit.get()))
         };
         let bytes = kib.saturating_mul(1024);
         let parts = self
@@ -135,15 +133,20 @@ impl Bounds {
 
     /// Returns a node's part of the rates: at least 1 per second.
     fn rates(&self, part: u64) -> [Rates; 3] {
-        let of = |rate: Rate| {
-            let part = u128::from(rate.get()) * u128::from(part) / u128::from(WHOLE);
-            Rate::per_second(u64::try_from(part).unwrap_or(u64::MAX).max(1)).unwrap_or(rate)
-        };
+        let of =
+            |rate: Rate| Rate::per_second(scale(rate.get(), part, WHOLE).max(1)).unwrap_or(rate);
         self.rates.map(|Rates { iops, bandwidth }| Rates {
             iops: iops.map(of),
             bandwidth: bandwidth.map(of),
         })
     }
+}
+
+/// Computes `amount * numerator / denominator`, at most `u64::MAX`. A denominator of 0 counts as 1.
+#[must_use]
+pub fn scale(amount: u64, numerator: u64, denominator: u64) -> u64 {
+    let scaled = u128::from(amount) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 /// Divides an amount among claims: each gets its claim, or an equal share of the rest after smaller claims.
@@ -197,11 +200,7 @@ impl NodeState {
 
     fn update(&mut self, now: Nanos, report: NodeReport) {
         let ns = now.ns_since(self.reported).max(1);
-        let rate = |before: u64, after: u64| {
-            let per_second =
-                u128::from(after.saturating_sub(before)) * 1_000_000_000 / u128::from(ns);
-            u64::try_from(per_second).unwrap_or(u64::MAX)
-        };
+        let rate = |before: u64, after: u64| scale(after.saturating_sub(before), 1_000_000_000, ns);
         let (before, after) = (self.report.completed, report.completed);
         self.rate = match self.reported {
             Nanos::ZERO => [0; 2],

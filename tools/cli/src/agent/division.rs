@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use arbitration::Nanos;
-use arbitration::nodes::divide_max_min;
+use arbitration::nodes::{divide_max_min, scale};
 use fabric::nvme::node::NodeRates;
 
 /// Parts in which shares are computed.
@@ -94,7 +94,7 @@ impl NodeUse {
 /// Computes the time in ns in which commands in flight pass the session's rates.
 fn queue_time(rates: [NodeRates; 3], in_flight: Done) -> u64 {
     let time =
-        |amount: u64, rate: Option<u64>| rate.map_or(0, |rate| part(amount, 1_000_000_000, rate));
+        |amount: u64, rate: Option<u64>| rate.map_or(0, |rate| scale(amount, 1_000_000_000, rate));
     let times = rates.iter().map(|rates| {
         time(in_flight.bytes, rates.bandwidth).max(time(in_flight.operations, rates.iops))
     });
@@ -104,21 +104,15 @@ fn queue_time(rates: [NodeRates; 3], in_flight: Done) -> u64 {
 /// Computes the rates that groups may use while a queue of this time drains.
 fn draining(rates: [NodeRates; 3], queue: u64) -> [NodeRates; 3] {
     let queue = queue.saturating_sub(QUEUE).min(DRAIN / DRAIN_MOST);
-    let of = |rate: Option<u64>| rate.map(|rate| rate - rate / SPARE - part(rate, queue, DRAIN));
+    let of = |rate: Option<u64>| rate.map(|rate| rate - rate / SPARE - scale(rate, queue, DRAIN));
     rates
         .map(|NodeRates { iops, bandwidth }| NodeRates { iops: of(iops), bandwidth: of(bandwidth) })
-}
-
-/// Computes `amount * numerator / denominator`.
-fn part(amount: u64, numerator: u64, denominator: u64) -> u64 {
-    let part = u128::from(amount) * u128::from(numerator) / u128::from(denominator.max(1));
-    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 impl Use {
     fn between(known: &Known, now: Nanos, done: [Done; 2]) -> Self {
         let ns = now.ns_since(known.at).max(1);
-        let rate = |before: u64, after: u64| part(after.saturating_sub(before), 1_000_000_000, ns);
+        let rate = |before: u64, after: u64| scale(after.saturating_sub(before), 1_000_000_000, ns);
         let [reads, writes] = known.done;
         let [new_reads, new_writes] = done;
         let of = |before: Done, after: Done| NodeUse {
@@ -158,7 +152,7 @@ impl Use {
     fn part_of(&self, [all, reads, writes]: [NodeRates; 3]) -> u64 {
         let of = |used: NodeUse, rates: NodeRates| {
             let part =
-                |used: u64, rate: Option<u64>| rate.map_or(0, |rate| part(WHOLE, used, rate));
+                |used: u64, rate: Option<u64>| rate.map_or(0, |rate| scale(WHOLE, used, rate));
             part(used.operations, rates.iops).max(part(used.bytes, rates.bandwidth))
         };
         let [read, written] = self.directions;
@@ -172,7 +166,7 @@ impl Use {
         let [read, written] = self.directions;
         let split = |of: u64, total: u64| match total {
             0 => WHOLE,
-            total => part(WHOLE, of, total).max(WHOLE / DIRECTION),
+            total => scale(WHOLE, of, total).max(WHOLE / DIRECTION),
         };
         let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -180,8 +174,8 @@ impl Use {
         };
         let of = |used: NodeUse, own: NodeRates| {
             let limit = |all: Option<u64>, own: Option<u64>, split: u64| {
-                let all = all.map(|rate| part(part(rate, share, WHOLE), split, WHOLE));
-                least(all, own.map(|rate| part(rate, share, WHOLE))).map(|rate| rate.max(1))
+                let all = all.map(|rate| scale(scale(rate, share, WHOLE), split, WHOLE));
+                least(all, own.map(|rate| scale(rate, share, WHOLE))).map(|rate| rate.max(1))
             };
             NodeRates {
                 iops: limit(all.iops, own.iops, split(used.operations, total.operations)),

@@ -4,7 +4,6 @@
 //! - [`link`]: the association with a target, which reports the node's backlog and reads its credits.
 //! - [`node`]: one subsystem's part of the agent, in a thread of its own.
 //! - [`division`]: how a session's rates are divided among control groups; [`cgroups`]: their counts and limits.
-//!
 //! - [`pools`]: the pools of sessions; [`shared`]: the state of all threads.
 //!
 //! Programs of the client library take credits from a segment of shared memory for each session (`sluice-credits`).
@@ -22,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -37,7 +36,7 @@ use cgroups::ControlGroups;
 use node::NodeSubsystem;
 use notes::note;
 use pools::POOL;
-use shared::{NAP, Shared, lock};
+use shared::{Shared, lock};
 use sysfs::{Names, Subsystem};
 
 /// The list of limits that were written into control groups, in the folder of credits.
@@ -102,19 +101,19 @@ fn serve(args: &Args) -> anyhow::Result<()> {
         let opened = ControlGroups::open(&args.cgroups, &folder.join(LIST));
         opened.context("control groups (--no-cgroups does without)")
     });
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
     let shared = Arc::new(Shared {
-        stop: AtomicBool::new(false),
+        stop,
         sysfs: args.sysfs.clone(),
         credits: folder.clone(),
         groups: groups.transpose()?.map(Mutex::new),
     });
-    let signalled = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&signalled))?;
-    }
     let mut threads: BTreeMap<Names, JoinHandle<()>> = BTreeMap::new();
     note(&"the agent is ready");
-    while !signalled.load(Ordering::Relaxed) {
+    while !shared.is_stopping() {
         threads.retain(|_, thread| !thread.is_finished());
         match sysfs::subsystems(&shared.sysfs) {
             Ok(found) => {
@@ -129,12 +128,8 @@ fn serve(args: &Args) -> anyhow::Result<()> {
             }
             Err(error) => note(&format_args!("cannot list NVMe controllers: {error}")),
         }
-        let until = std::time::Instant::now() + LOOK;
-        while !signalled.load(Ordering::Relaxed) && std::time::Instant::now() < until {
-            std::thread::sleep(NAP);
-        }
+        shared.sleep(LOOK);
     }
-    shared.stop.store(true, Ordering::Relaxed);
     for (_, thread) in threads {
         let _ = thread.join();
     }

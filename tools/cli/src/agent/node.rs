@@ -83,13 +83,12 @@ impl NodeSubsystem {
                 looked = Some((Instant::now(), found));
             }
             let Some((_, subsystem)) = &looked else { break };
-            let subsystem = subsystem.clone();
-            match self.exchange(&mut link, &subsystem) {
+            match self.exchange(&mut link, subsystem) {
                 Ok(page) => {
                     (wait, self.failure) = (RETRY, String::new());
                     let valid = Duration::from_millis(page.valid_ms.into());
                     valid_until = Instant::now() + valid;
-                    self.apply(&page, &subsystem, valid);
+                    self.apply(&page, subsystem, valid);
                     let [least, most] = REPORTS;
                     self.shared
                         .sleep(Duration::from_millis(page.report_ms.into()).clamp(least, most));

@@ -1,19 +1,20 @@
 //! The state that the threads of all subsystems share.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::cgroups::ControlGroups;
 
 /// The longest sleep, so that a signal ends the agent soon.
-pub(super) const NAP: Duration = Duration::from_millis(100);
+const NAP: Duration = Duration::from_millis(100);
 
 /// The state that the threads of all subsystems share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) stop: AtomicBool,
+    /// Whether a signal has ended the agent.
+    pub(super) stop: Arc<AtomicBool>,
     pub(super) sysfs: PathBuf,
     pub(super) credits: PathBuf,
     pub(super) groups: Option<Mutex<ControlGroups>>,
@@ -22,9 +23,9 @@ pub(super) struct Shared {
 impl Shared {
     /// Sleeps for `time`, or until the agent ends.
     pub(super) fn sleep(&self, time: Duration) {
-        let until = std::time::Instant::now() + time;
+        let until = Instant::now() + time;
         while !self.is_stopping() {
-            let left = until.saturating_duration_since(std::time::Instant::now());
+            let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
@@ -38,6 +39,6 @@ impl Shared {
 }
 
 /// Locks, also after a thread has panicked: the next division replaces its state.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

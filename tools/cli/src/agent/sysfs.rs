@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::host::access::Transport;
+use crate::host::access::{Transport, join_port};
 
 /// A subsystem over fabrics, and the host that is connected to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,12 +133,7 @@ fn endpoint(text: &str) -> Option<String> {
     let value = |key: &str| {
         text.split(',').find_map(|part| part.trim().strip_prefix(key)?.strip_prefix('='))
     };
-    let (address, port) = (value("traddr")?, value("trsvcid")?);
-    Some(if address.contains(':') {
-        format!("[{address}]:{port}")
-    } else {
-        format!("{address}:{port}")
-    })
+    Some(join_port(value("traddr")?, value("trsvcid")?))
 }
 
 /// Reads a disk, with the NQN of its subsystem and, unless it is a multipath head, of its host. `None` for another

@@ -29,6 +29,11 @@ impl Access {
     }
 }
 
+/// Writes an IP address with its port.
+pub(crate) fn join_port(address: &str, port: &str) -> String {
+    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+}
+
 /// The way in which a host sends commands and takes answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]

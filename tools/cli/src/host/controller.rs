@@ -156,16 +156,21 @@ impl Controller {
     /// Sends an admin command that reads up to `read_length` bytes, at most [`IDENTIFY_SIZE`], and waits
     /// for its completion.
     pub(crate) fn command(&mut self, sqe: Sqe, read_length: u32) -> anyhow::Result<Reply> {
-        self.host.submit(sqe, None, read_length)?;
-        match self.next_action()? {
-            Action::Answered { cqe, data, .. } => Ok(Reply { cqe, data }),
-            _ => bail!("the controller went away"),
-        }
+        self.execute(sqe, None, read_length)
     }
 
     /// Sends an admin command with data, and waits for its completion.
     pub(crate) fn send(&mut self, sqe: Sqe, data: Vec<u8>) -> anyhow::Result<Reply> {
-        self.host.submit(sqe, Some(data), 0)?;
+        self.execute(sqe, Some(data), 0)
+    }
+
+    fn execute(
+        &mut self,
+        sqe: Sqe,
+        data: Option<Vec<u8>>,
+        read_length: u32,
+    ) -> anyhow::Result<Reply> {
+        self.host.submit(sqe, data, read_length)?;
         match self.next_action()? {
             Action::Answered { cqe, data, .. } => Ok(Reply { cqe, data }),
             _ => bail!("the controller went away"),

@@ -47,11 +47,6 @@ pub(super) struct Namespace {
     pub(super) keys: Vec<(&'static str, String)>,
 }
 
-/// Writes an IP address with its port.
-pub(super) fn endpoint(address: &str, port: &str) -> String {
-    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
-}
-
 /// Returns an NGUID as 32 hexadecimal digits; `None` where it is not set.
 fn nguid(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();

@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use sluice_config::quote;
 
-use super::imported::{Imported, Namespace, Subsystem, endpoint, path_keys};
+use super::imported::{Imported, Namespace, Subsystem, path_keys};
+use crate::host::access::join_port;
 
 /// The whole configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -247,6 +248,6 @@ fn import_port(port: &Port, imported: &mut Imported) {
         ));
     }
     for nqn in &port.subsystems {
-        imported.listen((endpoint(&address, &service), transport == "rdma"), tls, nqn);
+        imported.listen((join_port(&address, &service), transport == "rdma"), tls, nqn);
     }
 }

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluice_config::{quote, quote_list};
 
-use super::imported::{Imported, Namespace, Subsystem, endpoint, path_keys};
+use super::imported::{Imported, Namespace, Subsystem, path_keys};
+use crate::host::access::join_port;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Saved {
@@ -318,7 +319,7 @@ impl Imported {
                 }
                 let port = trsvcid.unwrap_or_else(|| "4420".to_owned());
                 let tls = secure_channel.then_some("required");
-                self.listen((endpoint(&traddr, &port), is_rdma), tls, &nqn);
+                self.listen((join_port(&traddr, &port), is_rdma), tls, &nqn);
             }
             _ => return Ok(false),
         }
