@@ -30,6 +30,12 @@ fn an_unmounted_file_system_loses_no_disk() -> Result<()> {
 }
 
 #[test]
+#[ignore = "make test-long: a minute; each fault has a scenario of its own"]
+fn operator_survives_year_of_faults_with_hosts_data_verified() -> Result<()> {
+    service("service-year", &[])
+}
+
+#[test]
 fn the_journal_has_lines_and_fields() -> Result<()> {
     service("service-journal", &[])
 }

@@ -212,6 +212,13 @@ impl<'a> Fields<'a> {
         self.find(key).is_some()
     }
 
+    /// Takes a setting whose value is this text. Returns false where it has another value, or is not given.
+    pub fn take_text(&mut self, key: &'static str, text: &str) -> bool {
+        let is_it = |node: &Node| matches!(&node.value, Value::String(value) if value == text);
+        let found = self.find(key).is_some_and(|entry| is_it(&entry.node));
+        found && self.entry(key).is_some()
+    }
+
     /// Returns whether a setting is given but could not be read. That is already reported; a second problem derived
     /// from its default would mislead.
     pub fn unread<T>(&self, key: &str, read: Option<&T>) -> bool {

@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::cores::{ChosenCores, Layout, parse_cpu_list};
+
 /// The properties of a machine on which a configuration depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// The CPU numbers that are online; `None` means that they are unknown, and that a
     /// configuration may name any.
     pub cores: Option<BTreeSet<usize>>,
+    /// The CPUs of `cores = "auto"`.
+    pub auto: ChosenCores,
     /// The default path of the control socket.
     pub control: PathBuf,
 }
@@ -18,14 +22,24 @@ impl Machine {
     /// Reads the facts of this process's machine and user.
     #[must_use]
     pub fn present() -> Self {
-        Self { cores: Some(online()), control: default_control() }
+        let online = online();
+        Self { auto: choose(&online), cores: Some(online), control: default_control() }
     }
 
     /// Returns an unknown machine, for a configuration that is checked elsewhere than it runs.
     #[must_use]
     pub fn any() -> Self {
-        Self { cores: None, control: default_control() }
+        Self { cores: None, auto: choose(&online()), control: default_control() }
     }
+}
+
+/// Chooses the CPUs of reactors from the online ones.
+fn choose(online: &BTreeSet<usize>) -> ChosenCores {
+    let mut usable = online.clone();
+    if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
+        usable.retain(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+    }
+    Layout::read(Path::new("/"), usable).choose()
 }
 
 /// Reads the CPUs that are online. If the kernel does not list them, returns the first ones, as many as the
@@ -37,16 +51,6 @@ fn online() -> BTreeSet<usize> {
         return cores;
     }
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
-}
-
-/// Reads the kernel's form of a set of CPUs or NUMA nodes: "0-3,6". Malformed parts are left out.
-#[must_use]
-pub fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?.min(65_535))
-    };
-    list.split(',').filter_map(range).flatten().collect()
 }
 
 /// Returns the default path of the control socket: `$SLUICEGATE_CONTROL`; systemd's
@@ -75,10 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_lists() {
-        assert_eq!(parse_cpu_list("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
-        assert_eq!(parse_cpu_list("7"), BTreeSet::from([7]));
-        assert!(parse_cpu_list("").is_empty());
+    fn a_machine_has_cpus() {
         assert!(!online().is_empty());
     }
 }

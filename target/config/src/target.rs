@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::amounts::{format_duration, format_size};
+use crate::cores::ChosenCores;
 use crate::keys::ConfigKey;
 use crate::keys::TARGET;
 use arbitration::device::REACTORS_MAX;
@@ -27,6 +28,8 @@ const TRANSFERS_MIN: u64 = 2;
 pub struct TargetConfig {
     /// `cores`: CPU numbers, one reactor thread pinned to each.
     pub cores: Vec<usize>,
+    /// Why these cores were chosen, for `cores = "auto"`; `None` where the configuration names them.
+    pub cores_reason: Option<String>,
     /// `poll`: the behaviour of a reactor without work.
     pub poll: Poll,
     /// `poll_time`: with `poll = "adaptive"`, how long a reactor without work keeps polling.
@@ -120,6 +123,7 @@ impl Default for TargetConfig {
     fn default() -> Self {
         Self {
             cores: vec![0],
+            cores_reason: None,
             poll: Poll::Adaptive,
             poll_time: Duration::from_micros(50),
             clock: ClockSource::Auto,
@@ -196,7 +200,11 @@ impl Field for RetryDelays {
 }
 
 fn write_cores(target: &TargetConfig, _: &ConfigKey) -> Written {
-    Written::same(target.cores.clone())
+    let json = target.cores.clone().into();
+    match target.cores_reason {
+        Some(_) => Written { toml: Some("\"auto\"".to_owned()), json },
+        None => Written::same(json),
+    }
 }
 
 /// Returns the settings for a file without `[target]`.
@@ -213,8 +221,12 @@ pub(crate) fn parse(
 ) -> TargetConfig {
     let mut target = standard(machine);
     let place = fields.place();
-    let cores = fields.list("cores", values::integer(0, 65_535));
-    if let Some(cores) = &cores {
+    let is_auto = fields.take_text("cores", "auto");
+    let cores = if is_auto { None } else { fields.list("cores", values::integer(0, 65_535)) };
+    if is_auto {
+        let ChosenCores { cores, reason } = machine.auto.clone();
+        (target.cores, target.cores_reason) = (cores, Some(reason));
+    } else if let Some(cores) = &cores {
         target.cores = cores.values();
     }
     let seen = table::read(&mut fields, &mut target);

@@ -38,6 +38,13 @@ fn what_is_left_out_is_given_and_stays_the_same() {
 }
 
 #[test]
+fn auto_chooses_cores_of_the_machine() {
+    let config = parse("[target]\ncores = \"auto\"").unwrap();
+    assert_eq!(config.target.cores, [2, 3]);
+    assert_eq!(config.target.cores_reason.as_deref(), Some("half of the 4 usable cores"));
+}
+
+#[test]
 fn the_documentation_names_every_setting_and_its_example_is_right() {
     let docs = include_str!("../../../docs/reference/configuration.md");
     let example = docs.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
@@ -88,6 +95,7 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\ncores = [0, 9]".into(), (2, 13), "choose from the CPUs that are online: 0-3"),
         ("[target]\ncores = [1, 1]".into(), (2, 13), "names CPU 1 twice"),
         ("[target]\ncores = []".into(), (1, 1), "cores = [0]"),
+        ("[target]\ncores = \"all\"".into(), (2, 9), "write cores = [ … ]"),
         (format!("[target]\ncores = [{}]", "0, ".repeat(65)), (1, 1), "name at most 64"),
         (
             "[target]\nin_capsule_data = \"4 KiB\"\nrdma_in_capsule_data = \"8 KiB\"".into(),

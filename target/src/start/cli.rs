@@ -154,6 +154,9 @@ pub fn summary(config: &Config) -> String {
         target.cores,
         format_size(target.io_memory)
     )];
+    if let Some(reason) = &target.cores_reason {
+        lines.push(format!("  these CPUs were chosen: {reason}"));
+    }
     if target.require_authentication {
         lines.push("  all hosts must authenticate".into());
     }

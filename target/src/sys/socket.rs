@@ -11,9 +11,10 @@ use fabric::controller::MachineAddress;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_indextoname, if_nametoindex};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getpeername, listen,
-    setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getpeername, getsockopt,
+    listen, setsockopt, socket, sockopt,
 };
+use nix::{getsockopt_impl, sockopt_impl};
 use sluice_config::ListenAddress;
 
 /// The socket option that keeps the headers of SYNs (linux/tcp.h).
@@ -255,6 +256,22 @@ pub fn received_tos(socket: &OwnedFd) -> Option<u8> {
     }
 }
 
+sockopt_impl!(
+    /// The CPU that processed the last packet of a socket.
+    IncomingCpu,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_INCOMING_CPU,
+    i32
+);
+
+/// Returns the CPU that received a socket's last packet, and receives its next ones while the interface distributes by
+/// connection; `None` if the kernel has none.
+#[must_use]
+pub fn incoming_cpu(socket: &OwnedFd) -> Option<usize> {
+    usize::try_from(getsockopt(socket, IncomingCpu).ok()?).ok()
+}
+
 /// Sets the DSCP of a socket's packets (IP_TOS, IPV6_TCLASS), and their priority in this machine's own queues
 /// (SO_PRIORITY, 0 to 6).
 ///
@@ -335,10 +352,28 @@ pub fn local_address(socket: &OwnedFd) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::threads;
 
     fn refused(address: &str) -> String {
         let address = address.parse().unwrap();
         refusal(address, &listen_on(address, InUse::Fail, |_| {}).unwrap_err())
+    }
+
+    #[test]
+    fn cpu_that_receives_a_connection_is_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        for cpu in threads::allowed().unwrap() {
+            let address = listener.local_addr().unwrap();
+            // On loopback the sender's CPU receives.
+            let connect = move || {
+                threads::pin(cpu).unwrap();
+                std::net::TcpStream::connect(address).unwrap()
+            };
+            let peer = std::thread::spawn(connect).join().unwrap();
+            let (socket, _) = listener.accept().unwrap();
+            assert_eq!(incoming_cpu(&socket.into()), Some(cpu));
+            drop(peer);
+        }
     }
 
     #[test]

@@ -18,9 +18,11 @@ pub(super) const TABLES: &[Documented] = &[("## `[target]`", TARGET)];
 pub const TARGET: &[ConfigKey] = &[
     key(
         "cores",
-        Values::Other("list of CPU numbers that are online, each once"),
+        Values::Other("list of CPU numbers that are online, each once; or `\"auto\"`"),
         "the first CPU",
-        "One reactor thread is pinned to each, of at most 64. Connections are spread over them.",
+        "One reactor thread is pinned to each, of at most 64. Connections are spread over them. `auto` \
+         chooses from the NUMA node of the network interfaces. It takes half of the usable physical cores \
+         there, the last ones, at most 16. The log names the choice and its reason at the start.",
     ),
     key(
         "poll",

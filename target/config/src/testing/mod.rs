@@ -14,15 +14,20 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::{
-    AllowedHost, Backend, ClockSource, Config, ConfigErrors, HostRights, ListenAddress, Listener,
-    Machine, Namespace, Poll, SecureChannel, Subsystem, TargetConfig, Transport,
+    AllowedHost, Backend, ChosenCores, ClockSource, Config, ConfigErrors, HostRights,
+    ListenAddress, Listener, Machine, Namespace, Poll, SecureChannel, Subsystem, TargetConfig,
+    Transport,
 };
 
 pub use qos::{rates, total};
 
 /// Returns a machine with four CPUs.
 pub fn machine() -> Machine {
-    Machine { cores: Some((0..4).collect()), control: "/run/sluicegate/control.sock".into() }
+    Machine {
+        cores: Some((0..4).collect()),
+        auto: ChosenCores { cores: vec![2, 3], reason: "half of the 4 usable cores".into() },
+        control: "/run/sluicegate/control.sock".into(),
+    }
 }
 
 /// Parses a configuration for that machine.
@@ -105,7 +110,7 @@ pub fn configs() -> impl Strategy<Value = Config> {
     let class = qos::class();
     let listener = (1u16.., any::<bool>(), proptest::option::of(any::<u16>()), class);
     let listeners = proptest::collection::vec(listener, 0..3);
-    let target = (0usize..4, 13u32..24, 2u16..1024, 0u64..1_000_000_000, any::<bool>());
+    let target = (0usize..5, 13u32..24, 2u16..1024, 0u64..1_000_000_000, any::<bool>());
     let qos = qos::settings();
     let network = network::networks();
     let pmem = pmem::pmems();
@@ -114,7 +119,9 @@ pub fn configs() -> impl Strategy<Value = Config> {
         let (core, shift, queue_depth, nanos, given) = numbers;
         let mut config = Config {
             target: TargetConfig {
-                cores: vec![core],
+                // One more than there are stands for "auto".
+                cores: if core == 4 { machine().auto.cores } else { vec![core] },
+                cores_reason: (core == 4).then(|| machine().auto.reason),
                 poll: if given { Poll::Always } else { Poll::Never },
                 poll_time: std::time::Duration::from_nanos(nanos),
                 clock: if given { ClockSource::Monotonic } else { ClockSource::Auto },

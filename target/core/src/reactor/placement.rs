@@ -3,8 +3,6 @@
 //! The first reactor accepts for all. SO_REUSEPORT would distribute connections by hash, unevenly for
 //! the few connections of one host.
 
-use std::cmp::Ordering;
-
 /// The connections of a reactor, including connections on their way to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
@@ -17,20 +15,20 @@ pub struct Load {
 }
 
 impl Load {
-    /// Compares what two reactors have to do. I/O queues make work, and an admin queue next to none,
-    /// so that the sum of all connections decides between equal ones alone.
-    fn compare(&self, other: &Self) -> Ordering {
-        let queues = |load: &Self| load.io_queues.saturating_add(load.waiting);
-        queues(self).cmp(&queues(other)).then(self.connections.cmp(&other.connections))
+    /// Returns the number of I/O queues and of connections that may become one. Only these make work.
+    const fn queues(&self) -> u64 {
+        self.io_queues.saturating_add(self.waiting)
     }
 }
 
 /// Chooses the reactor for a new connection: the one with the fewest I/O queues and connections that
-/// may become one, among these the one with the fewest connections, and of equal ones the first.
+/// may become one. Among equals it is `near`, the reactor on the CPU that receives the connection's
+/// packets, else the reactor with the fewest connections, else the first.
 /// `None` where there are no reactors.
-pub fn place(loads: impl IntoIterator<Item = Load>) -> Option<usize> {
-    let numbered = loads.into_iter().enumerate();
-    numbered.min_by(|(_, one), (_, other)| one.compare(other)).map(|(index, _)| index)
+pub fn place(loads: impl IntoIterator<Item = Load>, near: Option<usize>) -> Option<usize> {
+    let rank =
+        |(index, load): &(usize, Load)| (load.queues(), near != Some(*index), load.connections);
+    loads.into_iter().enumerate().min_by_key(rank).map(|(index, _)| index)
 }
 
 #[cfg(test)]
@@ -50,13 +48,13 @@ mod tests {
 
     /// Connects hosts with `queues` I/O queues each to two reactors. Each of `steps` names the host that makes the
     /// next step. Returns the I/O queues of both reactors.
-    fn connect(hosts: usize, queues: u32, steps: &[usize]) -> [u64; 2] {
+    fn connect(hosts: usize, queues: u32, steps: &[usize], near: Option<usize>) -> [u64; 2] {
         let mut loads = [Load::default(); 2];
         let mut hosts = vec![Host::Comes { admin: true, queues }; hosts];
         let mut step = |host: &mut Host| match *host {
             Host::Comes { admin: false, queues: 0 } => {}
             Host::Comes { admin, queues } => {
-                let reactor = place(loads).unwrap();
+                let reactor = place(loads, near).unwrap();
                 loads[reactor].waiting += 1;
                 loads[reactor].connections += 1;
                 *host = Host::Waits { reactor, admin, queues };
@@ -81,11 +79,18 @@ mod tests {
     #[test]
     fn the_fewest_queues_count_and_then_the_fewest_connections() {
         let load = |io_queues, waiting, connections| Load { io_queues, waiting, connections };
-        assert_eq!(place([load(2, 0, 2), load(1, 0, 9)]), Some(1));
-        assert_eq!(place([load(1, 1, 2), load(1, 0, 9)]), Some(1), "it may become a queue");
-        assert_eq!(place([load(1, 0, 3), load(0, 1, 2), load(1, 0, 2)]), Some(1));
-        assert_eq!(place([load(1, 0, 2); 3]), Some(0));
-        assert_eq!(place([]), None);
+        for (loads, near, chosen) in [
+            (vec![load(2, 0, 2), load(1, 0, 9)], None, Some(1)),
+            // A waiting connection may become a queue.
+            (vec![load(1, 1, 2), load(1, 0, 9)], None, Some(1)),
+            (vec![load(1, 0, 3), load(0, 1, 2), load(1, 0, 2)], None, Some(1)),
+            (vec![load(1, 0, 2); 3], None, Some(0)),
+            (vec![load(1, 0, 2), load(1, 0, 9), load(1, 0, 1)], Some(1), Some(1)),
+            (vec![load(1, 0, 2), load(2, 0, 2)], Some(1), Some(0)),
+            (vec![], Some(0), None),
+        ] {
+            assert_eq!(place(loads.clone(), near), chosen, "{loads:?} {near:?}");
+        }
     }
 
     proptest! {
@@ -96,8 +101,9 @@ mod tests {
             hosts in 1usize..17,
             queues in 1u32..9,
             steps in proptest::collection::vec(0usize..16, 0..200),
+            near in proptest::option::of(0usize..2),
         ) {
-            let [one, other] = connect(hosts, queues, &steps);
+            let [one, other] = connect(hosts, queues, &steps, near);
             prop_assert!(one.abs_diff(other) <= 1, "{} and {}", one, other);
         }
 
@@ -106,7 +112,7 @@ mod tests {
         fn eight_hosts_with_one_queue_are_four_on_each_reactor(
             steps in proptest::collection::vec(0usize..8, 0..40),
         ) {
-            prop_assert_eq!(connect(8, 1, &steps), [4, 4]);
+            prop_assert_eq!(connect(8, 1, &steps, None), [4, 4]);
         }
     }
 }

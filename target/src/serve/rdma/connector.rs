@@ -251,7 +251,7 @@ impl Connector {
         self.watch.add(&device);
         let port = (device.name().to_owned(), request.id.port());
         let loads = shared.gauges.iter().map(ReactorGauges::load);
-        let reactor = sluice_core::place(loads).unwrap_or(0);
+        let reactor = sluice_core::place(loads, None).unwrap_or(0);
         let devices = self.devices.entry(reactor).or_default();
         let known = devices.iter().position(|one| one.serves(&device));
         let index = match known {

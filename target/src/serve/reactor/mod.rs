@@ -537,7 +537,9 @@ impl Reactor {
         }
         let Incoming { socket, listener, peer } = incoming;
         let loads = shared.gauges.iter().map(ReactorGauges::load);
-        let reactor = sluice_core::place(loads).unwrap_or(self.reactor);
+        let near = socket::incoming_cpu(&socket)
+            .and_then(|cpu| shared.settings.cores.iter().position(|core| *core == cpu));
+        let reactor = sluice_core::place(loads, near).unwrap_or(self.reactor);
         if let Some(gauges) = shared.gauges(reactor) {
             gauges.connections.fetch_add(1, Ordering::Relaxed);
             gauges.waiting.fetch_add(1, Ordering::Relaxed);

@@ -42,6 +42,9 @@ impl Threads {
     /// A thread cannot be started, or the kernel lacks a feature that a reactor needs.
     pub(super) fn start(&self, shared: &Arc<Shared>) -> anyhow::Result<()> {
         let cores = &shared.settings.cores;
+        if let Some(reason) = &shared.settings.cores_reason {
+            tracing::info!(?cores, reason, "the CPUs of reactors were chosen");
+        }
         let (ready, started) = mpsc::channel();
         for (index, &core) in cores.iter().enumerate() {
             let (shared, ready) = (Arc::clone(shared), ready.clone());
