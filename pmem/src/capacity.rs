@@ -13,7 +13,10 @@ pub enum ProfileError {
     #[error("a profile of {0} samples: measure at least 2 periods")]
     TooFew(usize),
     /// Nothing was done in any of them.
-    #[error("no I/O was completed while profiling: check the clients that make the load")]
+    #[error(
+        "no I/O was counted while profiling: check the clients that make the load, and whether the \
+         RDMA device counts packets"
+    )]
     Idle,
 }
 
@@ -94,6 +97,15 @@ impl Estimator {
         self.profile
     }
 
+    /// Begins anew with another profile. The increment keeps its proportion to the mean.
+    pub fn restart(&mut self, profile: Profile) {
+        let before = self.profile.mean.0.max(1);
+        let increment = u128::from(self.increment.0) * u128::from(profile.mean.0);
+        self.increment = Tokens(u64::try_from(increment / u128::from(before)).unwrap_or(u64::MAX));
+        (self.profile, self.estimate) = (profile, profile.mean);
+        self.history.clear();
+    }
+
     /// Updates the estimate with U, the I/Os that all clients completed in a period, and returns the estimate for the
     /// next one.
     pub fn period_ended(&mut self, completed: Tokens) -> Tokens {
@@ -132,6 +144,17 @@ mod tests {
         assert_eq!(Profile::from_samples(&[Tokens(0); 9]), Err(ProfileError::Idle));
         let wild = Profile { mean: Tokens(10), sigma: 50.0 };
         assert_eq!(wild.least(), Tokens::ZERO);
+    }
+
+    #[test]
+    fn h4_another_profile_begins_anew() {
+        let mut estimator = estimator();
+        estimator.period_ended(Tokens(900));
+        estimator.restart(Profile { mean: Tokens(5000), sigma: 10.0 });
+        assert_eq!(estimator.estimate(), Tokens(5000));
+        assert_eq!(estimator.period_ended(Tokens(5000)), Tokens(5050), "a hundredth more");
+        assert_eq!(estimator.period_ended(Tokens(4969)), Tokens(5050), "4970 is the least");
+        assert_eq!(estimator.period_ended(Tokens(4970)), Tokens(4970), "900 is forgotten");
     }
 
     #[test]

@@ -133,6 +133,18 @@ later 0 2
 [ "$(number)" -gt "$before" ] || fail "the period's number went from $before to $(number)"
 unharmed "another monitor" "0 1 2 3" true
 
+step "a client without tokens is evicted within three periods, and the others keep their reservations"
+run 4 bare 30 16
+eventually 20 grep -q "client 4 is evicted" /tmp/node || fail "$(tail -20 /tmp/node) $(tail -3 /tmp/client-4)"
+lived=$(sed -n '/client 4 is here/,/client 4 is evicted/p' /tmp/node | tac | sed '/client 4 is here/q' | grep -c "^node period")
+echo "it was there at the start of $lived periods"
+[ "$lived" -le 3 ] || fail "it was there for $lived periods"
+contains "what the monitor found" "$(grep "client 4 has reported" /tmp/node)" "sends I/Os without tokens"
+wait "${clients[4]}" || true
+contains "the client" "$(tail -1 /tmp/client-4)" "client 4 ended"
+unharmed "one was evicted" "0 1 2 3" true
+lacks "the data node's messages" "$(cat /tmp/node)" "client [0-3] is evicted"
+
 step "a client that dies leaves its part to the others"
 leave 1
 unharmed "one has died" "0 2 3" true

@@ -70,7 +70,7 @@ ask() {
 pmem() { timeout 60 /run/bin/sluice pmem "$@"; }
 ask /tmp/grant disk --rights read-write || fail "$(cat /tmp/ask.err)"
 head -c 3000001 /dev/urandom >/tmp/data
-pmem write disk --grant /tmp/grant --offset 5B --bs 64k </tmp/data || fail "pmem write"
+pmem write disk --grant /tmp/grant --offset 5B </tmp/data || fail "pmem write"
 pmem read disk --grant /tmp/grant --offset 5B --length 3000001B >/tmp/back || fail "pmem read"
 cmp /tmp/data /tmp/back || fail "other data came back"
 cmp -n 3000001 -i 5:0 /tmp/region /tmp/data || fail "the file has other data"
@@ -91,6 +91,7 @@ dd if=/tmp/grant of=/tmp/wrong bs=1 count=128 status=none
 printf '\0' | dd of=/tmp/wrong bs=1 seek=30 conv=notrunc status=none
 cmp -s /tmp/grant /tmp/wrong || refuse "another secret" pmem read disk --grant /tmp/wrong --length 8B
 refuse "a region that is another's" pmem read log --grant /tmp/grant --length 8B
+refuse "an I/O larger than a token permits" pmem write disk --grant /tmp/grant --bs 64k </tmp/data
 refuse "a place behind the end" pmem read disk --grant /tmp/grant --offset 8388600B --length 16B
 
 step "a grant ends with its controller"
@@ -99,12 +100,14 @@ eventually 5 grants 0 || fail "$(show)"
 refuse "a grant of a controller that is gone" pmem read disk --grant /tmp/grant --length 8B
 
 step "the link's capacity, without tokens"
-bare() { $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --bare --bs 4k --depth 4 --warmup 1s --time 4s --json; }
+bare() { $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --bare --bs 4k --depth 4 --warmup 1s --time 5s --json; }
 clients_of_load=()
 for n in 2 3 4 5; do
     bare $n >"/tmp/bare-$n" 2>&1 &
     clients_of_load+=($!)
 done
+eventually 5 clients 4 || fail "$(show) $(cat /tmp/bare-?)"
+profile=$(sluice pmem profile --periods 3 --json) || fail "pmem profile"
 wait "${clients_of_load[@]}" || fail "$(cat /tmp/bare-?)"
 iops() { sed -n 's/.*"iops": *\([0-9]*\).*/\1/p' "$1" | head -1; }
 capacity=0
@@ -112,6 +115,11 @@ for n in 2 3 4 5; do
     [ -n "$(iops "/tmp/bare-$n")" ] || fail "client $n: $(cat "/tmp/bare-$n")"
     capacity=$((capacity + $(iops "/tmp/bare-$n")))
 done
+measured=$(sed -n 's/.*"capacity": *\([0-9]*\).*/\1/p' <<<"$profile")
+echo "the daemon has measured $(tr -d ' \n' <<<"$profile")"
+perl -e 'exit abs($ARGV[0] / $ARGV[1] - 1) > 0.01' "$measured" "$capacity" ||
+    fail "the clients did $capacity I/Os in a second, the daemon has counted $profile"
+refuse "to measure without clients" sluice pmem profile
 echo "the link carries $capacity I/Os in a second; each client had $(for n in 2 3 4 5; do iops "/tmp/bare-$n"; done | paste -sd' ')"
 
 step "with the measured capacity, after a restart, the regions are as they were"
@@ -185,6 +193,24 @@ dies() {
 }
 loads "clients come and go" dies
 eventually 10 grants 0 || fail "$(show)"
+
+step "a client without tokens is evicted, and its host gets no grant until the regions change"
+expect "region set" sluice region set log --host "${HOSTS[0]}" "${OTHERS[@]}"
+load 2 36 8 &
+honest=$!
+eventually 10 clients 1 || fail "$(show) $(cat /tmp/load-2)"
+(exec $BENCH --hostnqn "${HOSTS[1]}" --pmem log --bare --bs 4k --depth 16 --time 60s >/tmp/cheat 2>&1) &
+evicted() { show | grep -q "\"evicted\":\[{\"host\":\"${HOSTS[1]}\""; }
+eventually 8 evicted || fail "$(show) $(cat /tmp/cheat)"
+eventually 5 clients 1 || fail "$(show)"
+eventually 10 grep -qi "ended\|refuse" /tmp/cheat || fail "the client learns nothing: $(cat /tmp/cheat)"
+contains "the daemon's messages" "$(cat /run/sluiced-$STARTS.log)" "a client was evicted, since it sends I/Os without tokens"
+contains "what is shown" "$(sluice pmem show)" "${HOSTS[1]} gets no grant for [0-9]+ s"
+seen_again() { pmem read log -a $TARGET_IP:4420 -t rdma -n $T1 --hostnqn "${HOSTS[1]}" --length 8B >/dev/null; }
+refuse "the host of an evicted client" seen_again
+wait $honest || fail "the other client: $(cat /tmp/load-2)"
+expect "region set" sluice region set log --host "${HOSTS[0]}" "${OTHERS[@]}"
+seen_again || fail "the host gets no grant after the regions changed"
 
 step "a region grows under its clients, and shrinks"
 expect "region set" sluice region set disk --size 16MiB

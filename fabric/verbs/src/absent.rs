@@ -15,7 +15,7 @@ use fabric::rdma::placement::Placement;
 
 use crate::error::Error;
 use crate::event::{ConnectRequest, Event};
-use crate::facts::{DeviceEvent, DeviceLimits, RateRange};
+use crate::facts::{Arrivals, DeviceEvent, DeviceLimits, RateRange};
 use crate::memory::{Access, Memory, Stable, StableMut};
 use crate::operation::{OneSidedEvent, OneSidedSize, OneSidedWork, Ticket, Unposted};
 use crate::params::{ConnectionParams, Token};
@@ -254,6 +254,7 @@ impl QueuePair {
         rate_limit(self: &Self) -> Option<RateLimit>;
         accept(self: &Self, params: ConnectionParams, private_data: &[u8], tos: Option<u8>) -> Result<u32, Error>;
         number(self: &Self) -> u32;
+        arrivals(self: &Self) -> Result<Arrivals, Error>;
     }
 
     /// The method of builds with RDMA has a description.

@@ -36,6 +36,21 @@ pub struct RateRange {
     pub most: NonZeroU32,
 }
 
+/// The packets of a queue pair's peer until now.
+///
+/// The expected sequence number grows by one for each packet of a WRITE, a message or an atomic,
+/// and by the packets of the answer for a READ (InfiniBand Architecture Specification, volume 1,
+/// 9.7). So it counts one-sided traffic of which the processor sees nothing. Soft RoCE, mlx4,
+/// mlx5 and bnxt_re read it from the device; for irdma the kernel keeps the number at which the
+/// connection began, and it does not grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrivals {
+    /// The packet sequence number that is expected next: 24 bits.
+    pub next: u32,
+    /// The most bytes of data in a packet: 256 to 4096.
+    pub packet: u32,
+}
+
 /// An event of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceEvent {

@@ -39,7 +39,7 @@ pub use devices::{
 };
 pub use error::Error;
 pub use event::{ConnectRequest, Event};
-pub use facts::{DeviceEvent, DeviceLimits, RateRange};
+pub use facts::{Arrivals, DeviceEvent, DeviceLimits, RateRange};
 pub use memory::{Access, Memory, Stable, StableMut, StaticBytes};
 pub use operation::{Fault, OneSidedEvent, OneSidedSize, OneSidedWork, Ticket, Unposted};
 pub use params::{ConnectionParams, Token};

@@ -518,6 +518,7 @@ impl Experiment {
             interval: INTERVAL,
             batch: Tokens(testbed.down(node.batch).max(1)),
             conversion: self.system != System::Basic,
+            counts_packets: true,
             profile: Profile { mean, sigma: testbed.down(node.sigma) as f64 },
             increment: Tokens::rounded((mean.0 as f64 * node.increment).floor()),
             history: node.history,

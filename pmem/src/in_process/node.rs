@@ -6,12 +6,14 @@
 //! NICs, and take effect when the data node's is done with them. So clients with the same number of
 //! I/Os under way get equal parts of a busy data node, as they do in the paper's Fig. 8 and 9.
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use units::{Calendar, Nanos, nanos};
 
 use super::memory::Memory;
+use crate::monitor::Arrivals;
 use crate::one_sided::{Completion, NotPosted, OneSided, Operation, Ticket};
 
 /// The capacities of the model.
@@ -59,6 +61,8 @@ struct Link {
     done: VecDeque<(Nanos, Completion)>,
     /// Number of I/Os that the data node has carried out for it.
     ios: u64,
+    /// Number of operations on words that it has carried out for it.
+    words: u64,
     connected: bool,
 }
 
@@ -96,7 +100,7 @@ impl Node {
     /// Adds a connection: of a client with a NIC of its own, or of the data node to itself.
     pub fn connect(&mut self, remote: bool) -> PortId {
         let (free, done) = (Nanos::ZERO, VecDeque::new());
-        self.links.push(Link { remote, free, done, ios: 0, connected: true });
+        self.links.push(Link { remote, free, done, ios: 0, words: 0, connected: true });
         PortId(self.links.len() - 1)
     }
 
@@ -118,6 +122,17 @@ impl Node {
     #[must_use]
     pub fn ios(&self, port: PortId) -> u64 {
         self.links.get(port.0).map_or(0, |link| link.ios)
+    }
+
+    /// Returns how far the packets of a connection have come: one for each operation, and four for each
+    /// I/O.
+    #[must_use]
+    pub fn arrivals(&self, port: PortId) -> Arrivals {
+        let packets_per_io = NonZeroU64::MIN.saturating_add(3);
+        let counts = self.links.get(port.0).map_or((0, 0), |link| (link.ios, link.words));
+        let packets = counts.0.wrapping_mul(packets_per_io.get()).wrapping_add(counts.1);
+        let next = u32::try_from(packets % (1 << 24)).unwrap_or(0);
+        Arrivals { next, packets_per_io }
     }
 
     /// Returns access by a connection at the time `now`.
@@ -154,7 +169,10 @@ impl Node {
                 link.ios += 1;
                 (varied(&mut self.random, self.nics.io_at_node, self.nics.jitter), Ok(0))
             }
-            Work::Word(operation) => (self.nics.word, self.memory.carry_out(operation)),
+            Work::Word(operation) => {
+                link.words += 1;
+                (self.nics.word, self.memory.carry_out(operation))
+            }
         };
         self.free = self.free.max(at) + time;
         let travel = if link.remote { self.nics.travel } else { Duration::ZERO };
@@ -263,6 +281,7 @@ mod tests {
         node.port(two, Nanos(0)).io(Ticket(3)).unwrap();
         assert_eq!(run(&mut node), [(5100, 1), (5700, 3), (7600, 2)]);
         assert_eq!([node.ios(one), node.ios(two)], [2, 1]);
+        assert_eq!(node.arrivals(one).next, 8);
     }
 
     #[test]
@@ -274,6 +293,7 @@ mod tests {
         node.port(own, Nanos(1000)).compare_swap(Ticket(2), at, 0, 9).unwrap();
         assert_eq!(run(&mut node), [(1020, 2), (2040, 1)]);
         assert_eq!(node.memory().get(at), Some(4));
+        assert_eq!(node.arrivals(client).next, 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The monitor's knowledge of one client.
 
+use super::traffic::Traffic;
 use crate::period::Period;
 use crate::token::Tokens;
 use crate::word::ReportWord;
@@ -31,6 +32,8 @@ pub(super) struct Client {
     pub(super) silent: u32,
     /// R_i and N_i of the last whole period; no N_i where no report was wanted or came.
     pub(super) before: (Tokens, Option<Tokens>),
+    /// Its packets, as the device counts them.
+    pub(super) traffic: Traffic,
 }
 
 /// The limits of a true report.
@@ -44,7 +47,7 @@ pub(super) struct Bounds {
 
 impl Client {
     /// Makes a client that has no tokens before the next period.
-    pub(super) const fn new(reservation: Tokens) -> Self {
+    pub(super) fn new(reservation: Tokens) -> Self {
         Self {
             reservation,
             granted: Tokens::ZERO,
@@ -58,6 +61,7 @@ impl Client {
             unused: 0,
             silent: 0,
             before: (Tokens::ZERO, None),
+            traffic: Traffic::default(),
         }
     }
 
@@ -72,6 +76,7 @@ impl Client {
         self.completed = Tokens::ZERO;
         self.last = None;
         (self.unchanged, self.out_of_reach) = (0, false);
+        self.traffic.begin();
     }
 
     /// Returns whether the client has reported in this period.

@@ -69,6 +69,21 @@ pub enum Finding {
         /// Number of periods in a row.
         periods: u32,
     },
+    /// The data node's device has carried out more I/Os of the client than it has reported.
+    #[error(
+        "client {} has reported {reported} I/Os, and the device counts {counted} or more, in {periods} \
+         periods in a row: it sends I/Os without tokens, or larger ones than a token permits", .client.0
+    )]
+    Unreported {
+        /// The client.
+        client: ClientId,
+        /// N_i: the I/Os that the client has reported.
+        reported: Tokens,
+        /// The least number of I/Os that the device has carried out.
+        counted: Tokens,
+        /// Number of periods in a row.
+        periods: u32,
+    },
     /// A report says more than can be.
     #[error("client {} reports more tokens or I/Os than it can have", .client.0)]
     Impossible {
@@ -96,6 +111,7 @@ impl Finding {
             | Self::Contended { client, .. }
             | Self::OutOfReach { client, .. }
             | Self::Silent { client, .. }
+            | Self::Unreported { client, .. }
             | Self::Impossible { client } => Some(*client),
             Self::PoolWritten { .. } => None,
         }

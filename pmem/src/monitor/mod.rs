@@ -35,7 +35,8 @@
 //!
 //! | it can | and what bounds it |
 //! |---|---|
-//! | send I/Os without tokens | nothing here: the device serves them, and its own limits apply |
+//! | send I/Os without tokens, and not report them | evicted after two periods, where the device counts packets ([`Monitor::arrived`]) |
+//! | send I/Os without tokens, and report them | nothing here: the device serves them, and its own limits apply |
 //! | take more from the pool than it needs | the next check fills the pool again; hoarded tokens are handed out twice, as the tokens of any batch |
 //! | put tokens into the pool, or write nonsense to it | found at the next check, and repaired; it is not known who did it |
 //! | report more reservation tokens than it has | counted as R_i at most |
@@ -44,8 +45,18 @@
 //! | report more I/Os, to make it grow | what C_L allows, and one increment in a period |
 //! | change the reports or grants of others | the rights of regions: each client may write its own report, read its own grant, and nothing else but the pool |
 //!
-//! Clients are therefore trusted to spend a token for each I/O: their reports are the monitor's
-//! only knowledge of their I/Os.
+//! # Clients that do not report their I/Os
+//!
+//! The device counts each client's packets. A client whose packets are more than its reported I/Os
+//! need is named after a period, and evicted after a second one ([`Action::Evict`]). A client whose
+//! packets exceed its reservation makes the monitor ask for reports, although the pool is whole.
+//!
+//! The margin is a sixteenth of C_L, 3 check intervals of C_L, 128 I/Os under way, and the operations
+//! on words that an engine can need. So an engine that works is never evicted, and a client that lies
+//! gains 7 % of C_L.
+//!
+//! The pool is one word: who took tokens from it is not known. A client that reports its I/Os and
+//! takes no tokens for them is therefore not found.
 
 mod client;
 mod finding;
@@ -53,6 +64,7 @@ mod pool;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -61,9 +73,10 @@ use units::{Nanos, nanos};
 
 pub use finding::Finding;
 pub use settings::{BadInterval, Settings};
+pub use traffic::Arrivals;
 
 use crate::admission::{Admission, Refusal};
-use crate::capacity::Estimator;
+use crate::capacity::{Estimator, Profile, ProfileError};
 use crate::engine::BEST_EFFORT_WINDOW;
 use crate::message::{Ask, ClientId, Push};
 use crate::one_sided::{Completion, Failed, Operation, Ticket};
@@ -76,6 +89,16 @@ use pool::Pool;
 /// The paper's window, of which clients use [`BEST_EFFORT_WINDOW`] beyond their reservations.
 const WINDOW: f64 = 64.0;
 
+/// I/Os of a client that can be under way at a period's start and at its end.
+const UNDER_WAY: Tokens = Tokens(128);
+/// Operations on words that an engine posts in a check interval at most: a report, a grant, a failed
+/// fetch, and one of the interval before.
+const WORDS: u64 = 4;
+/// Check intervals that a client has for its report after it was asked.
+const ANSWER: u32 = 10;
+/// Periods in a row with unreported I/Os after which a client is evicted.
+const EVICTED_AFTER: u32 = 2;
+
 /// The next action of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -85,9 +108,22 @@ pub enum Action {
     Grant(ClientId, GrantWord),
     /// Ask a client for reports.
     Ask(ClientId, Ask),
+    /// End a client's rights: it does not report its I/Os.
+    Evict(ClientId),
     /// Post an operation on the pool's word, and report its result to [`Monitor::completed`]. It must pass through the
     /// NIC unless the NIC orders its atomics with the processor's.
     Post(Ticket, Operation),
+}
+
+/// A measurement of the capacity.
+#[derive(Clone, Debug)]
+struct Profiling {
+    /// The number of samples wanted.
+    periods: usize,
+    /// Whether the running period began after the measurement.
+    begun: bool,
+    /// The I/Os of each period.
+    samples: Vec<Tokens>,
 }
 
 /// The monitor of one data node.
@@ -107,8 +143,14 @@ pub struct Monitor {
     initial: PoolWord,
     /// Whether the pool was touched in this period, and reports were asked for.
     asking: bool,
+    /// Time since the running period's start at which reports were asked for.
+    asked_at: Duration,
+    /// Time since the running period's start of the last check.
+    elapsed: Duration,
     pool: Pool,
     next_tick: Nanos,
+    profiling: Option<Profiling>,
+    profiled: Option<Result<Profile, ProfileError>>,
     actions: VecDeque<Action>,
     findings: VecDeque<Finding>,
 }
@@ -134,8 +176,12 @@ impl Monitor {
             capacity,
             initial: PoolWord::new(number, Tokens::ZERO),
             asking: false,
+            asked_at: Duration::ZERO,
+            elapsed: Duration::ZERO,
             pool: Pool::new(settings.pool, number),
             next_tick: Nanos::ZERO,
+            profiling: None,
+            profiled: None,
             actions: VecDeque::new(),
             findings: VecDeque::new(),
         })
@@ -187,6 +233,19 @@ impl Monitor {
         if let Some(gone) = self.clients.remove(&client) {
             self.departed += gone.completed;
         }
+    }
+
+    /// Begins to measure the capacity, in so many periods after the running one, by the packets that
+    /// the device counts. All clients must be backlogged; they may leave out their tokens meanwhile,
+    /// as nobody is evicted. The estimate continues from the result ([`Self::take_profile`]).
+    pub fn begin_profile(&mut self, periods: u32) {
+        let periods = usize::try_from(periods).unwrap_or(usize::MAX);
+        self.profiling = Some(Profiling { periods, begun: false, samples: Vec::new() });
+    }
+
+    /// Returns the result of a measurement that is over, once.
+    pub fn take_profile(&mut self) -> Option<Result<Profile, ProfileError>> {
+        self.profiled.take()
     }
 
     /// Returns the next action, until there is none.
@@ -253,6 +312,7 @@ impl Monitor {
         }
         if let Some(start) = self.start {
             let elapsed = now.since(start).min(self.settings.period);
+            self.elapsed = elapsed;
             if self.asking {
                 self.take_reports(elapsed, &mut report);
             }
@@ -275,9 +335,74 @@ impl Monitor {
             let (found, expected) = (found.tokens, expected.tokens);
             self.findings.push_back(Finding::PoolWritten { found, expected });
         }
-        if !self.asking && found != self.initial {
-            self.asking = true;
+        if found != self.initial {
+            self.begin_asking();
+        }
+    }
+
+    /// Takes a client's packets, as the device counts them: in each check interval or less often, but
+    /// before 2^24 packets have come.
+    pub fn arrived(&mut self, client: ClientId, arrivals: Arrivals) {
+        let Some(known) = self.clients.get_mut(&client) else { return };
+        known.traffic.count(arrivals);
+        let (granted, traffic) = (known.granted, known.traffic);
+        let most = granted + self.unreported_margin();
+        if traffic.ios(self.packets_of_words(granted)).is_some_and(|counted| counted > most) {
+            self.begin_asking();
+        }
+    }
+
+    /// Asks for reports, unless they were asked for in this period.
+    fn begin_asking(&mut self) {
+        if !self.asking {
+            (self.asking, self.asked_at) = (true, self.elapsed);
             self.ask();
+        }
+    }
+
+    /// Returns the I/Os by which a client's packets may exceed its report: its clock and its report's
+    /// age, and the I/Os under way at both ends of the period.
+    fn unreported_margin(&self) -> Tokens {
+        let Settings { period, interval, local, .. } = self.settings;
+        let most = local.in_time(period);
+        Tokens(most.0 / 16) + local.in_time(interval.saturating_mul(3)) + UNDER_WAY
+    }
+
+    /// Returns the most packets of operations on words of a client that has done so many I/Os.
+    fn packets_of_words(&self, completed: Tokens) -> u64 {
+        let Settings { period, interval, batch, .. } = self.settings;
+        let intervals = nanos(period) / nanos(interval).max(1);
+        let fetches = completed.0 / batch.0.max(1);
+        intervals.saturating_add(1).saturating_mul(WORDS).saturating_add(fetches)
+    }
+
+    /// Finds the clients that have not reported their I/Os, and evicts clients found twice in a row.
+    fn judge_traffic(&mut self) {
+        let Settings { period, interval, .. } = self.settings;
+        if self.asking && self.asked_at.saturating_add(interval.saturating_mul(ANSWER)) > period {
+            // There was no time for reports.
+            return;
+        }
+        let margin = self.unreported_margin();
+        let mut all: Vec<(ClientId, Tokens)> = Vec::new();
+        for (id, client) in self.clients.iter().filter(|_| self.asking) {
+            let counted = client.traffic.ios(self.packets_of_words(client.completed));
+            let counted = counted.filter(|counted| *counted > client.completed + margin);
+            all.extend(counted.map(|counted| (*id, counted)));
+        }
+        for (id, client) in &mut self.clients {
+            let Some((_, counted)) = all.iter().find(|(found, _)| found == id) else {
+                client.traffic.unreported = 0;
+                continue;
+            };
+            client.traffic.unreported = client.traffic.unreported.saturating_add(1);
+            let (reported, counted) = (client.completed, *counted);
+            let periods = client.traffic.unreported;
+            let finding = Finding::Unreported { client: *id, reported, counted, periods };
+            self.findings.push_back(finding);
+            if periods >= EVICTED_AFTER {
+                self.actions.push_back(Action::Evict(*id));
+            }
         }
     }
 
@@ -295,7 +420,7 @@ impl Monitor {
         self.number = self.number.next();
         self.capacity = self.estimator.estimate();
         self.departed = Tokens::ZERO;
-        self.asking = false;
+        (self.asking, self.elapsed) = (false, Duration::ZERO);
         let period = self.number;
         let mut reserved = Tokens::ZERO;
         let Settings { interval, silence, .. } = self.settings;
@@ -376,10 +501,36 @@ impl Monitor {
 
     /// Estimates the capacity from the reports, and judges the clients by them.
     fn end_period(&mut self) {
+        if self.profiling.is_some() {
+            self.take_sample();
+            return;
+        }
+        self.judge_traffic();
         if self.asking {
             let reported: Tokens = self.clients.values().map(|client| client.completed).sum();
             self.estimator.period_ended(reported + self.departed);
             self.judge_use();
+        }
+    }
+
+    /// Takes the I/Os of the period that ends as a sample of the profile.
+    fn take_sample(&mut self) {
+        let ios = |client: &Client| {
+            let words = client.has_reported().then(|| self.packets_of_words(client.completed));
+            client.traffic.ios(words.unwrap_or(0)).unwrap_or(Tokens::ZERO)
+        };
+        let counted: Tokens = self.clients.values().map(ios).sum();
+        let Some(profiling) = &mut self.profiling else { return };
+        if profiling.begun {
+            profiling.samples.push(counted);
+        }
+        profiling.begun = true;
+        if profiling.samples.len() >= profiling.periods {
+            let profile = Profile::from_samples(&profiling.samples);
+            if let Ok(profile) = profile {
+                self.estimator.restart(profile);
+            }
+            (self.profiling, self.profiled) = (None, Some(profile));
         }
     }
 

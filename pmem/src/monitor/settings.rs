@@ -5,7 +5,7 @@ use core::time::Duration;
 use thiserror::Error;
 
 use crate::one_sided::Address;
-use crate::token::Iops;
+use crate::token::{Iops, Tokens};
 
 /// The reason why a monitor cannot work with some settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -26,6 +26,8 @@ pub struct Settings {
     pub interval: Duration,
     /// C_L: the I/Os per second that one client can do by itself.
     pub local: Iops,
+    /// B: tokens that a client takes from the pool at once.
+    pub batch: Tokens,
     /// Whether unused reservation tokens become global ones. Without it this is the "Basic Haechi"
     /// of the paper's Fig. 10 and 11.
     pub conversion: bool,
@@ -38,7 +40,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates the paper's settings, periods of 1 s and checks each 1 ms. For values that the paper
+    /// Creates the paper's settings, periods of 1 s, checks each 1 ms and batches of 1000 tokens. For values that the paper
     /// does not state: tokens are returned after 10 ms of silence, and clients named after 5
     /// periods.
     #[must_use]
@@ -47,6 +49,7 @@ impl Settings {
             period: Duration::from_secs(1),
             interval: Duration::from_millis(1),
             local,
+            batch: Tokens(1000),
             conversion: true,
             silence: 10,
             alert_after: 5,

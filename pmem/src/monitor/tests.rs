@@ -1,5 +1,7 @@
 //! Tests of the monitor on words in memory, without engines.
 
+use core::num::NonZeroU64;
+
 use super::*;
 use crate::capacity::Profile;
 use crate::in_process::Memory;
@@ -19,6 +21,7 @@ struct Node {
     pushes: Vec<(u32, Push)>,
     grants: Vec<(u32, GrantWord)>,
     asks: Vec<u32>,
+    evicted: Vec<u32>,
 }
 
 fn settings() -> super::Settings {
@@ -42,7 +45,7 @@ impl Node {
         }
         let (pushes, grants) = (Vec::new(), Vec::new());
         let (asks, reports) = (Vec::new(), vec![0; reservations.len()]);
-        Self { monitor, memory, reports, pushes, grants, asks }
+        Self { monitor, memory, reports, pushes, grants, asks, evicted: Vec::new() }
     }
 
     fn tick(&mut self, now: Nanos) {
@@ -64,6 +67,7 @@ impl Node {
                 Action::Push(client, push) => self.pushes.push((client.0, push)),
                 Action::Grant(client, grant) => self.grants.push((client.0, grant)),
                 Action::Ask(client, _) => self.asks.push(client.0),
+                Action::Evict(client) => self.evicted.push(client.0),
                 Action::Post(ticket, operation) => {
                     let result = self.memory.carry_out(operation);
                     self.monitor.completed(Completion { ticket, result });
@@ -414,4 +418,76 @@ fn settings_out_of_range_are_refused() {
         let settings = super::Settings { interval, ..settings() };
         assert!(Monitor::new(settings, estimator(), 0).is_err());
     }
+}
+
+/// Has a client's packets counted, at 4 for an I/O.
+fn arrive(node: &mut Node, client: u32, ios: u32) {
+    let packets_per_io = NonZeroU64::new(4).unwrap();
+    node.monitor.arrived(ClientId(client), Arrivals { next: ios * 4, packets_per_io });
+}
+
+#[test]
+fn h2_packets_beyond_reservation_make_the_monitor_ask() {
+    let mut node = Node::new(settings(), &[1000, 3000]);
+    node.ticks(0..=1);
+    for client in [0, 1] {
+        arrive(&mut node, client, 0);
+    }
+    node.ticks(2..=1000);
+    // C_L is 4000: the margin is a sixteenth of it, 3 ms of it, and 128; and a thousand engines' words.
+    let words = (1001 * 4 + 1) / 4;
+    let most = 1000 + 250 + 12 + 128 + words;
+    arrive(&mut node, 0, most);
+    node.ticks(1001..=1002);
+    assert_eq!(node.asks, [], "{most} I/Os may be those of an engine");
+    arrive(&mut node, 0, most + 2);
+    assert!(node.monitor.is_asking());
+}
+
+#[test]
+fn h4_capacity_is_measured_by_packets_in_whole_periods() {
+    let mut node = Node::new(settings(), &[1000, 3000]);
+    let mut total = 0;
+    let mut second = |node: &mut Node, number: u64, ios: u32| {
+        total += ios;
+        for client in [0, 1] {
+            arrive(node, client, total);
+        }
+        node.ticks(number * 1000..=number * 1000 + 999);
+    };
+    second(&mut node, 0, 0);
+    node.monitor.begin_profile(3);
+    for (number, ios) in (1..).zip([9000, 3000, 2900, 3100]) {
+        assert_eq!(node.monitor.take_profile(), None);
+        second(&mut node, number, ios);
+    }
+    second(&mut node, 5, 0);
+    let profile = node.monitor.take_profile().unwrap().unwrap();
+    assert_eq!(profile.mean, Tokens(6000), "{profile:?}: not the period in which it began");
+    assert!((profile.sigma - 200.0).abs() < 1e-9, "{profile:?}");
+    assert_eq!(node.monitor.admission().capacity, Tokens(6000));
+    assert_eq!(node.monitor.next_finding(), None, "nobody is accused meanwhile");
+}
+
+#[test]
+fn h2_client_underreporting_twice_in_a_row_is_evicted() {
+    let mut node = Node::new(settings(), &[1000, 3000]);
+    arrive(&mut node, 0, 0);
+    node.ticks(0..=0);
+    let mut total = 0;
+    // I/Os that the device counts and that are reported, and whether these are too few.
+    let periods = [(2500, 900, true), (2500, 2400, false), (2500, 900, true), (2600, 900, true)];
+    for ((counted, reported, is_too_few), number) in periods.into_iter().zip(0..) {
+        assert_eq!(node.evicted, []);
+        node.fetch(1000);
+        node.ticks(number * 1000 + 1..=number * 1000 + 900);
+        node.report(0, 0, reported);
+        node.ticks(number * 1000 + 901..=number * 1000 + 999);
+        total += counted;
+        arrive(&mut node, 0, total);
+        node.tick(ms(number * 1000 + 1000));
+        let unreported = |found: &Finding| matches!(found, Finding::Unreported { .. });
+        assert_eq!(node.findings().iter().any(unreported), is_too_few, "period {number}");
+    }
+    assert_eq!(node.evicted, [0]);
 }

@@ -31,6 +31,8 @@ pub struct Record {
     pub periods: Vec<PeriodRecord>,
     /// The monitor's findings, with the number of the period that ran, counted from 0.
     pub findings: Vec<(usize, Finding)>,
+    /// The clients that were evicted, with the number of the period that ran, counted from 0.
+    pub evicted: Vec<(usize, u32)>,
     /// The number of operations on words.
     pub words: u64,
     /// The time from the start of each I/O to its completion, where it was to be kept.

@@ -109,6 +109,8 @@ pub struct Setup {
     pub batch: Tokens,
     /// Whether the monitor converts unused tokens.
     pub conversion: bool,
+    /// Whether the data node's NIC counts the packets of each connection.
+    pub counts_packets: bool,
     /// The profile that the estimate of the capacity begins with.
     pub profile: Profile,
     /// eta: the tokens by which the estimate grows.

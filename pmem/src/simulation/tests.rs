@@ -45,6 +45,7 @@ fn system(local: u64, clients: Vec<ClientSetup>) -> Setup {
         interval: Duration::from_millis(1),
         batch: Tokens(50),
         conversion: true,
+        counts_packets: true,
         profile: Profile { mean: Tokens(CAPACITY), sigma: 0.0 },
         increment: Tokens(100),
         history: 5,
@@ -187,19 +188,49 @@ fn h2_restart_affects_only_running_period() {
     }
 }
 
-/// Clients are trusted (docs/use/pmem.md): this shows how much an untrustworthy client can take.
-#[test]
-fn h2_a_client_without_tokens_is_not_bounded() {
-    let reserved = [2000, 4000, 4000];
-    let mut clients = backlogged(&reserved);
+/// A client that takes no tokens, beside two that need all the rest.
+fn client_without_tokens() -> Setup {
+    let mut clients = backlogged(&[2000, 4000, 4000]);
     clients[0].kind = Kind::Bare;
-    let record = run(system(60_000, clients), 10);
+    system(60_000, clients)
+}
+
+#[test]
+fn h2_client_without_tokens_is_evicted_within_three_periods() {
+    let record = run(client_without_tokens(), 10);
+    assert_eq!(record.evicted, [(2, 0)]);
+    let unreported = record.findings.iter().filter_map(|(_, finding)| match finding {
+        Finding::Unreported { client, reported, periods, .. } => {
+            Some((client.0, *reported, *periods))
+        }
+        _ => None,
+    });
+    let unreported: Vec<_> = unreported.collect();
+    assert_eq!(unreported, [(0, Tokens::ZERO, 1), (0, Tokens::ZERO, 2)]);
+    assert_eq!(missed(&record, &[0, 4000, 4000], slack(3, 50), 2), [], "the others have theirs");
+    for period in &record.periods[2..] {
+        assert!(period.completed[0] == 0 && period.total() > CAPACITY * 95 / 100, "{period:?}");
+    }
+}
+
+/// On a device that counts no packets clients are trusted (docs/use/pmem.md): this shows the share that
+/// an untrustworthy client can take.
+#[test]
+fn h2_client_without_tokens_is_unbounded_without_counts() {
+    let record = run(Setup { counts_packets: false, ..client_without_tokens() }, 10);
     let last = record.periods.last().unwrap();
     assert!(last.completed[0] > 3000, "it takes more than its 2000: {last:?}");
     let short = (last.completed[1] + 100 < 4000, last.completed[2] + 100 < 4000);
     assert_eq!(short, (true, true), "the others miss their reservations: {last:?}");
     // Nobody has spent its reservation, so nobody touches the pool, and no report is asked for.
     assert_eq!(record.findings, [], "and nothing shows it");
+}
+
+#[test]
+fn h2_new_monitor_finds_client_without_tokens_too() {
+    let record =
+        run(Setup { monitor_down: Some((ms(150), ms(160))), ..client_without_tokens() }, 10);
+    assert_eq!(record.evicted, [(4, 0)]);
 }
 
 #[test]
@@ -297,6 +328,7 @@ proptest! {
         let setup = Setup { batch: Tokens(batch), seed, conversion, ..system(200_000, clients) };
         let record = run(setup, 4);
         prop_assert_eq!(missed(&record, &reserved, slack(reserved.len(), batch), 0), []);
+        prop_assert_eq!(record.evicted, [], "an engine that works");
     }
 
     /// If one client cannot use the whole node, others may leave a client more than it can do
@@ -336,6 +368,7 @@ proptest! {
         // A push that is lost is found two intervals later.
         let slack = slack(reserved.len(), 50) + CAPACITY * 3 / PERIOD;
         prop_assert_eq!(missed(&record, &reserved, slack, 0), []);
+        prop_assert_eq!(record.evicted, [], "an engine that works");
     }
 
     /// Tokens unused by some clients are used by others in the same period.
@@ -400,5 +433,6 @@ proptest! {
             let done: u64 = world.record().periods.iter().map(|period| period.completed[client]).sum();
             prop_assert!(done <= ledger.spent.0, "an I/O without a token");
         }
+        prop_assert_eq!(&world.record().evicted, &[], "an engine that works");
     }
 }

@@ -183,10 +183,11 @@ impl World {
     }
 
     fn start_monitor(&mut self) {
-        let Setup { period, interval, local, conversion, .. } = self.setup;
+        let Setup { period, interval, local, batch, conversion, .. } = self.setup;
         let settings = monitor::Settings {
             period,
             interval,
+            batch,
             conversion,
             ..monitor::Settings::new(local, Memory::address(0))
         };
@@ -210,6 +211,9 @@ impl World {
     /// Runs the monitor's check.
     fn check(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
+        for (client, index) in self.clients.iter().zip(0..).filter(|_| self.setup.counts_packets) {
+            monitor.arrived(ClientId(index), self.node.arrivals(client.port));
+        }
         let (before, capacity, asked) = (monitor.period(), monitor.capacity(), monitor.is_asking());
         let memory = self.node.memory();
         monitor.tick(self.now, |ClientId(index)| memory.get(report(index)).unwrap_or(0));
@@ -236,6 +240,10 @@ impl World {
                 }
                 Action::Grant(ClientId(client), grant) => {
                     self.node.memory().set(granted(client), grant.pack());
+                }
+                Action::Evict(ClientId(client)) => {
+                    self.record.evicted.push((self.record.periods.len(), client));
+                    self.vanish(usize::try_from(client).unwrap_or(usize::MAX), true);
                 }
                 Action::Post(ticket, operation) => {
                     self.record.words += 1;

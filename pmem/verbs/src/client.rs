@@ -46,6 +46,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use fabric::rdma::placement::Placement;
@@ -92,6 +93,14 @@ pub enum ClientError {
     /// An operation could not be posted.
     #[error("the connection takes no operations any more: ask for the region again")]
     Unposted,
+    /// An I/O is larger than the data node counts for one token. The client can still be used.
+    #[error("an I/O of {bytes} bytes: the data node permits {most} for a token; use smaller I/Os")]
+    TooLarge {
+        /// The I/O's bytes.
+        bytes: usize,
+        /// The most bytes of an I/O.
+        most: u32,
+    },
     /// The device has failed.
     #[error(transparent)]
     Rdma(#[from] Error),
@@ -253,6 +262,12 @@ impl Client {
         buffer: Part,
         post: impl FnOnce(&mut Provider, Part) -> Result<(), (NotPosted, Option<Part>)>,
     ) -> Result<Option<Part>, ClientError> {
+        let bytes = buffer.bytes().len();
+        if let Some(most) = self.accept().io_bytes.map(NonZeroU32::get)
+            && usize::try_from(most).is_ok_and(|most| bytes > most)
+        {
+            return Err(ClientError::TooLarge { bytes, most });
+        }
         if self.allowed == 0 {
             if self.gate.waiting() == 0 {
                 self.gate.want(1);

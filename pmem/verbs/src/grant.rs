@@ -6,6 +6,7 @@
 //! another's words, nor the pool other than by atomics. Dropping a [`Grant`] ends its rights at
 //! once, in any state of the connection.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,6 +87,8 @@ pub struct Terms {
     pub batch: Tokens,
     /// L_i: the most I/Os in a period.
     pub limit: Option<Tokens>,
+    /// The most bytes of an I/O.
+    pub io_bytes: NonZeroU32,
 }
 
 /// The rights of one client, until it is dropped.
@@ -188,6 +191,7 @@ impl Grant {
             interval: terms.interval,
             batch: terms.batch,
             limit: terms.limit,
+            io_bytes: Some(terms.io_bytes),
             flushes: self.flushes,
         }
     }

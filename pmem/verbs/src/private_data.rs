@@ -10,6 +10,7 @@
 //! may append fields; a version must send unknown fields as 0 and ignore them.
 
 use core::fmt;
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use fabric::rdma::placement::Placement;
@@ -158,7 +159,8 @@ struct RawAccept {
     batch: U32,
     limit: U32,
     placement: U16,
-    reserved98: [u8; 6],
+    io_bytes: U32,
+    reserved102: [u8; 2],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -251,7 +253,8 @@ pub struct Keyed {
 /// | 91:88 | B, in tokens |
 /// | 95:92 | L_i, in I/Os of a period; 0 for none |
 /// | 97:96 | where FLUSHes may have written data placed: 0 nowhere, 1 global, 3 persistent |
-/// | 103:98 | 0 |
+/// | 101:98 | the most bytes of an I/O; 0 for any number, of earlier data nodes |
+/// | 103:102 | 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
     /// The number by which the data node knows the client.
@@ -276,6 +279,8 @@ pub struct Accept {
     pub batch: Tokens,
     /// L_i: the most I/Os in a period.
     pub limit: Option<Tokens>,
+    /// The most bytes of an I/O, which takes one token; `None` if the data node does not bound it.
+    pub io_bytes: Option<NonZeroU32>,
     /// The placement that FLUSHes can request; `None` if the data node's device does not support
     /// them.
     pub flushes: Option<Placement>,
@@ -309,7 +314,8 @@ impl Accept {
                 Some(Placement::Global) => 1,
                 Some(Placement::Persistent) => 3,
             }),
-            reserved98: [0; 6],
+            io_bytes: U32::new(self.io_bytes.map_or(0, NonZeroU32::get)),
+            reserved102: [0; 2],
         };
         zerocopy::transmute!(raw)
     }
@@ -337,6 +343,7 @@ impl Accept {
             interval: Duration::from_nanos(raw.interval.get()),
             batch: Tokens(raw.batch.get().into()),
             limit: limit.map(|limit| Tokens(limit.into())),
+            io_bytes: NonZeroU32::new(raw.io_bytes.get()),
             flushes: match raw.placement.get() {
                 1 => Some(Placement::Global),
                 3 => Some(Placement::Persistent),
@@ -428,6 +435,7 @@ mod tests {
             interval: Duration::from_millis(1),
             batch: Tokens(1000),
             limit: None,
+            io_bytes: NonZeroU32::new(5 << 16),
             flushes: Some(Placement::Persistent),
         }
     }
@@ -445,7 +453,7 @@ mod tests {
             .collect();
         let places = [11, 12, 0x1000, 0, 0x2000, 0, 0x8000, 0, 0x8008, 0, 0x8010, 0, 13, 14];
         assert_eq!(words[..14], places);
-        assert_eq!(words[14..], [1_000_000_000, 0, 1_000_000, 0, 1000, 0, 3, 0]);
+        assert_eq!(words[14..], [1_000_000_000, 0, 1_000_000, 0, 1000, 0, 3, 5]);
         assert_eq!(Reject::NoGrant.emit(), *b"SLUICEPM\x01\x00\x02\x00");
     }
 
@@ -508,6 +516,7 @@ mod tests {
             client: u32, write: bool, data: u64, part in 0.0..1.0_f64, key: u32,
             words in [word(), word(), word()], interval in 1_u64..1 << 40, more in 0_u64..1 << 40,
             batch in tokens(), limit in prop::option::of(tokens()),
+            io_bytes: Option<NonZeroU32>,
             flushes in prop::option::of(
                 prop_oneof![Just(Placement::Global), Just(Placement::Persistent)],
             ),
@@ -520,7 +529,8 @@ mod tests {
                 (Duration::from_nanos(interval), Duration::from_nanos(interval + more));
             let data = Keyed { at: Address(data), key };
             Accept {
-                client, rights, data, length, pool, grant, report, period, interval, batch, limit, flushes,
+                client, rights, data, length, pool, grant, report, period, interval, batch, limit,
+                io_bytes, flushes,
             }
         }
     }
@@ -554,7 +564,7 @@ mod tests {
             }
             if let Ok(accept) = Accept::parse(&bytes) {
                 prop_assert!(accept.settings().check().is_ok());
-                prop_assert_eq!(&accept.emit()[..], &bytes[..96]);
+                prop_assert_eq!(&accept.emit()[..96], &bytes[..96]);
             }
             let _ = Reject::parse(&bytes);
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arbitration::Class;
 pub use error::EngineError;
 pub use loss::{HurtHosts, Loss};
-pub use pmem::{PmemState, RegionClient, RegionFacts, RegionState};
+pub use pmem::{EvictedHost, PmemState, ProfileState, RegionClient, RegionFacts, RegionState};
 pub use sluice_config::answer::FileSystem;
 use sluice_config::{
     AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
@@ -126,6 +126,8 @@ pub trait Engine: Send + Sync {
     fn pmem_config(&self) -> PmemConfig;
     /// Returns the present state of the regions and their clients.
     fn pmem(&self) -> PmemState;
+    /// Begins to measure the capacity of the data node, in so many periods; [`Self::pmem`] has the result.
+    fn begin_pmem_profile(&self, periods: u32) -> Result<(), EngineError>;
     /// Returns the present listeners.
     fn listeners(&self) -> Vec<ListenerState>;
     /// Returns the present subsystems with their namespaces as they are now.

@@ -10,8 +10,8 @@ use fabric::queue::Remote;
 use fabric::rdma::placement::Placement;
 use rdma_sys::{
     ibv_modify_qp, ibv_post_recv, ibv_post_send, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_cap,
-    ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge,
-    ibv_wr_opcode, rdma_create_qp, rdma_destroy_qp, rdma_init_qp_attr,
+    ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_query_qp, ibv_recv_wr, ibv_send_flags,
+    ibv_send_wr, ibv_sge, ibv_wr_opcode, rdma_create_qp, rdma_destroy_qp, rdma_init_qp_attr,
 };
 
 use super::completion::{Completion, CompletionQueue, Outcome, RawQueue};
@@ -21,9 +21,15 @@ use super::rate_limit::RateLimit;
 use super::receive::{ReceiveMemory, Received};
 use super::region::{Key, Region, Regions};
 use crate::error::Error;
+use crate::facts::Arrivals;
 use crate::memory::{Access, Stable, StableMut};
 use crate::params::ConnectionParams;
 use crate::work::{Done, QueuePairSize, Work, WorkOrder};
+
+/// Returns the most bytes of data in a packet: codes 1 to 5 are 256 to 4096 bytes.
+fn packet_bytes(path_mtu: u32) -> u32 {
+    128 << path_mtu.min(5)
+}
 
 /// A work request that is with the device.
 #[derive(Debug)]
@@ -280,8 +286,7 @@ impl QueuePair {
         self.come_up(ibv_qp_state::IBV_QPS_INIT, |_| {})?;
         let mut mtu = 0;
         self.come_up(ibv_qp_state::IBV_QPS_RTR, |attributes| {
-            // Codes 1 to 5 are 256 to 4096 bytes.
-            mtu = 128_u32 << attributes.path_mtu.min(5);
+            mtu = packet_bytes(attributes.path_mtu);
             if let Some(tos) = tos {
                 attributes.ah_attr.grh.traffic_class = tos;
             }
@@ -324,6 +329,23 @@ impl QueuePair {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Returns how far the peer's packets have come, as the device counts them.
+    ///
+    /// # Errors
+    /// The device has failed, or has ended the queue pair.
+    pub fn arrivals(&self) -> Result<Arrivals, Error> {
+        let queue = self.raw.queue()?;
+        // SAFETY: all zeroes are attributes of both kinds.
+        let (mut attributes, mut initial): (ibv_qp_attr, ibv_qp_init_attr) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let mask = ibv_qp_attr_mask::IBV_QP_RQ_PSN | ibv_qp_attr_mask::IBV_QP_PATH_MTU;
+        let mask = mask.0.cast_signed();
+        // SAFETY: the queue pair lives, and both kinds of attributes do during the call.
+        let answer = unsafe { ibv_query_qp(queue, &raw mut attributes, mask, &raw mut initial) };
+        Error::check("ibv_query_qp", answer)?;
+        Ok(Arrivals { next: attributes.rq_psn, packet: packet_bytes(attributes.path_mtu) })
     }
 
     /// Makes the queue pair usable by this thread.

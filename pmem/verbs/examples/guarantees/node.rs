@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,7 @@ pub(crate) fn serve(
             interval: Duration::from_millis(interval),
             batch: Tokens(batch),
             limit: None,
+            io_bytes: NonZeroU32::new(u32::try_from(BLOCK).unwrap()).unwrap(),
         },
         clients,
         local: Iops(capacity),
@@ -94,6 +96,11 @@ pub(crate) fn serve(
                 }
                 News::Connected(key) => println!("node: client {} is here", key.0),
                 News::Gone(key) => println!("node: client {} is gone", key.0),
+                News::Profiled(profile) => println!("node: profile {profile:?}"),
+                News::Evicted(key) => {
+                    granted.revoked.push(key);
+                    println!("node: client {} is evicted", key.0);
+                }
                 News::Finding(_, finding) => println!("node finds: {finding}"),
                 News::Refused(address, reason) => println!("node refuses {address}: {reason}"),
                 News::Unregistered(_, why) => panic!("{why}"),

@@ -1,6 +1,7 @@
 //! A client of a data node.
 
 use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use fabric_verbs::{
 };
 use pmem::admission::Refusal;
 use pmem::message::ClientId;
-use pmem::monitor::Monitor;
+use pmem::monitor::{self, Monitor};
 use pmem::token::Tokens;
 
 use crate::grant::{ControlWords, Grant, Terms};
@@ -134,6 +135,13 @@ impl Client {
         self.pair.complete(completion, done);
         // If the connection has ended, nothing more can arrive.
         let _ = self.pair.repost();
+    }
+
+    /// Returns how far the client's packets have come; `None` if the device does not tell.
+    pub(super) fn arrivals(&self, io_bytes: NonZeroU32) -> Option<monitor::Arrivals> {
+        let fabric_verbs::Arrivals { next, packet } = self.pair.pair().arrivals().ok()?;
+        let packets_per_io = NonZeroU64::new(io_bytes.get().div_ceil(packet.max(1)).into())?;
+        Some(monitor::Arrivals { next, packets_per_io })
     }
 
     /// Ends the client's rights: the device refuses its operations from now on.

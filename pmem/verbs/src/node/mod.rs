@@ -21,7 +21,7 @@ use fabric_verbs::{
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use pmem::admission::Refusal;
-use pmem::capacity::Estimator;
+use pmem::capacity::{Estimator, Profile, ProfileError};
 use pmem::message::ClientId;
 use pmem::monitor::{Action, BadInterval, Finding, Monitor};
 use pmem::one_sided::OneSided as _;
@@ -47,6 +47,9 @@ const OWN: Token = Token(2 << 32);
 const BACKLOG: u32 = 64;
 /// Operations of the monitor under way at once.
 const OPERATIONS: u16 = 8;
+/// The longest time between two counts of a client's packets. A device that sends 100 million packets
+/// in a second has sent 10 million of the 16 million that a count can tell apart.
+const COUNT: Duration = Duration::from_millis(100);
 /// The time for an address, and for a route, of the node's connection to itself.
 const LOOK_UP: Duration = Duration::from_secs(5);
 
@@ -71,7 +74,7 @@ pub enum NodeError {
 }
 
 /// Events of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum News {
     /// The node is ready: its monitor runs.
     Ready,
@@ -87,6 +90,10 @@ pub enum News {
     Unreserved(GrantKey, Refusal),
     /// The monitor has found something out; of a client where it names one.
     Finding(Option<GrantKey>, Finding),
+    /// The capacity was measured, or could not be.
+    Profiled(Result<Profile, ProfileError>),
+    /// A client was evicted, since it does not report its I/Os; its connection and rights have ended.
+    Evicted(GrantKey),
     /// A client wants the writes that it has sent before to survive: answer with [`Node::synced`].
     Sync(GrantKey, Sync),
 }
@@ -115,6 +122,8 @@ pub struct Node {
     words: ControlWords,
     completions: CompletionQueue,
     monitor: Option<Monitor>,
+    /// Time of the next count of packets.
+    next_count: Nanos,
     device: Device,
     listener: Listener,
     channel: EventChannel,
@@ -153,6 +162,7 @@ impl Node {
             words,
             completions,
             monitor: None,
+            next_count: Nanos::ZERO,
             device,
             listener,
             channel,
@@ -265,6 +275,16 @@ impl Node {
             client.revoke();
         }
         self.forget(number);
+    }
+
+    /// Begins to measure the capacity, in so many periods: [`News::Profiled`] follows. Returns false if
+    /// there is no client whose I/Os could be counted.
+    pub fn begin_profile(&mut self, periods: u32) -> bool {
+        let watched = self.watched().is_some();
+        if let Some(monitor) = self.monitor.as_mut().filter(|_| watched) {
+            monitor.begin_profile(periods);
+        }
+        watched
     }
 
     /// Answers a client's [`Sync`]: whether its writes survive.
@@ -469,7 +489,22 @@ impl Node {
             monitor.completed(completion);
         }
         if watched {
+            if now >= self.next_count.min(monitor.period_end()) {
+                self.next_count = now + COUNT;
+                let io_bytes = self.settings.terms.io_bytes;
+                for (number, client) in (0..).zip(&self.clients) {
+                    let client = client.as_ref().filter(|client| client.is_here);
+                    if let Some(arrivals) = client.and_then(|client| client.arrivals(io_bytes)) {
+                        monitor.arrived(ClientId(number), arrivals);
+                    }
+                }
+            }
             monitor.tick(now, |ClientId(number)| self.words.report(number));
+        }
+        if let Some(profiled) = monitor.take_profile() {
+            // A monitor that restarts begins with it.
+            self.settings.profile = profiled.unwrap_or(self.settings.profile);
+            self.news.push_back(News::Profiled(profiled));
         }
         let clients = &mut self.clients;
         let place = |ClientId(number): ClientId| usize::try_from(number).unwrap_or(usize::MAX);
@@ -482,8 +517,10 @@ impl Node {
                 client.send(message);
             }
         };
+        let mut evicted = Vec::new();
         while let Some(action) = monitor.next_action() {
             match action {
+                Action::Evict(id) => evicted.push(place(id)),
                 Action::Push(id, push) => send(id, Message::Push(push)),
                 Action::Ask(id, ask) => send(id, Message::Ask(ask)),
                 Action::Grant(ClientId(number), grant) => {
@@ -495,6 +532,11 @@ impl Node {
                     }
                 }
             }
+        }
+        for index in evicted {
+            let key = self.clients.get(index).and_then(Option::as_ref).map(|client| client.key);
+            self.end(index);
+            self.news.extend(key.map(News::Evicted));
         }
     }
 }

@@ -40,6 +40,7 @@ impl Settings {
             period: self.terms.period,
             interval: self.terms.interval,
             silence: self.silence,
+            batch: self.terms.batch,
             ..monitor::Settings::new(self.local, pool)
         }
     }

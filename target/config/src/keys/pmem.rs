@@ -65,6 +65,13 @@ pub const PMEM: &[ConfigKey] = &[
         "64",
         "The most grants at one time. Each client has one for each region that it uses.",
     ),
+    key(
+        "io_size",
+        Values::Size { min: 64, max: 16 << 20 },
+        "`\"4 KiB\"`",
+        "The most bytes of an I/O, which takes one token. The daemon counts each client's packets by \
+         it ([clients without tokens](../use/pmem.md#clients-without-tokens)).",
+    ),
 ];
 
 /// The number of keys of `[[region]]` that stay as they are while the region exists; they come first.

@@ -33,6 +33,8 @@ pub struct Pmem {
     pub batch: u64,
     /// `clients`: the most grants at one time.
     pub clients: u32,
+    /// `io_size`: the most bytes of an I/O, which takes one token.
+    pub io_size: u64,
 }
 
 impl Default for Pmem {
@@ -46,6 +48,7 @@ impl Default for Pmem {
             interval: Duration::from_millis(1),
             batch: 1000,
             clients: 64,
+            io_size: 4096,
         }
     }
 }
@@ -59,6 +62,7 @@ table! { Pmem, PMEM;
     "interval" => field(interval),
     "batch" => field(batch),
     "clients" => field(clients),
+    "io_size" => field(io_size),
 }
 
 impl Pmem {

@@ -12,7 +12,7 @@ const HOST: &str = "nqn.2026-01.io.x:h";
 fn the_settings_mean_what_they_say() {
     let text = format!(
         "[pmem]\naddress = \"10.0.0.1:4430\"\ncapacity = 1570000\nclient_capacity = 400000\n\
-         deviation = 100\nperiod = \"500 ms\"\ninterval = \"2 ms\"\nbatch = 64\nclients = 2\n\
+         deviation = 100\nperiod = \"500 ms\"\ninterval = \"2 ms\"\nbatch = 64\nclients = 2\nio_size = \"8 KiB\"\n\
          [[region]]\nname = \"log\"\npath = \"/dev/dax0.0\"\nsize = \"1 GiB\"\nhosts = [\"{HOST}\"]\n\
          reserve = 100000\nlimit = 200000\n\
          [[region]]\nname = \"A-z_0.9\"\nsize = \"4 KiB\"\nread_only = true\n"
@@ -27,6 +27,7 @@ fn the_settings_mean_what_they_say() {
         interval: Duration::from_millis(2),
         batch: 64,
         clients: 2,
+        io_size: 8192,
     };
     assert_eq!(pmem.general, general);
     let log = RegionConfig {
@@ -57,7 +58,7 @@ fn without_a_word_nothing_is_served_and_nobody_has_a_right() {
         (general.period, general.interval),
         (Duration::from_secs(1), Duration::from_millis(1))
     );
-    assert_eq!((general.batch, general.clients), (1000, 64));
+    assert_eq!((general.batch, general.clients, general.io_size), (1000, 64, 4096));
     assert_eq!(general.capacity_of_client(), 20_000, "C_L is C_G");
     assert_eq!(general.deviation_of_capacity(), 200, "a hundredth");
     let [region] = &regions[..] else { panic!("{regions:?}") };

@@ -278,7 +278,11 @@ methods! {
     PmemShow "pmem.show" shows (params::Nothing) -> answer::Pmem,
         "",
         "The settings of `[pmem]`, and `open`, `reason`, `capacity_now`, `reserved`, `period_now`, \
-         `regions`: see below.";
+         `regions`, `evicted`, `profile`: see below.";
+    PmemProfile "pmem.profile" changes (params::PmemProfile) -> answer::Nothing,
+        "`periods` (number from 2, default 10)",
+        "Nothing: the measurement of the data node's capacity begins, with the I/Os of the clients that \
+         are connected. `profile` of `pmem.show` has its result, from which the estimate continues.";
     RegionAdd "region.add" adds (params::Settings) -> answer::Changed<answer::RegionSettings>,
         "as `[[region]]`",
         "The settings of the region";

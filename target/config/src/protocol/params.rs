@@ -303,6 +303,15 @@ params! {
         optional {}
     }
 
+    /// The parameters of `pmem.profile`.
+    PmemProfile {
+        needed {}
+        optional {
+            /// The number of periods; `None` means 10.
+            periods: Option<u32> = Values::Number { min: 2, max: 1000 };
+        }
+    }
+
     /// The parameters of `session.remove`.
     SessionRemove {
         needed {

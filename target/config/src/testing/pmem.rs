@@ -12,16 +12,22 @@ fn general() -> impl Strategy<Value = Pmem> {
     let capacity = proptest::option::of(100u64..1_000_000);
     let parts = (proptest::option::of(1u64..100), proptest::option::of(0u64..100));
     let times = (10u64..60_000, 1u64..10);
-    (address, capacity, parts, times, 1u64..=1_000_000, 1u32..=4096).prop_map(
-        |(port, capacity, (client, deviation), (period, interval), batch, clients)| Pmem {
-            address: port.filter(|_| capacity.is_some()).map(|port| ([10, 0, 0, 1], port).into()),
-            capacity,
-            client_capacity: client,
-            deviation,
-            period: Duration::from_millis(period),
-            interval: Duration::from_millis(interval),
-            batch,
-            clients,
+    let sizes = (1u64..=1_000_000, 1u32..=4096, 64u64..=16 << 20);
+    (address, capacity, parts, times, sizes).prop_map(
+        |(port, capacity, (client, deviation), (period, interval), (batch, clients, io_size))| {
+            Pmem {
+                address: port
+                    .filter(|_| capacity.is_some())
+                    .map(|port| ([10, 0, 0, 1], port).into()),
+                capacity,
+                client_capacity: client,
+                deviation,
+                period: Duration::from_millis(period),
+                interval: Duration::from_millis(interval),
+                batch,
+                clients,
+                io_size,
+            }
         },
     )
 }

@@ -111,6 +111,9 @@ impl Control {
                 checked::<call::NetworkListener>(params, |asked| self.network_listener(&asked))
             }
             Method::PmemShow => checked::<call::PmemShow>(params, |_| Ok(self.pmem_show())),
+            Method::PmemProfile => {
+                checked::<call::PmemProfile>(params, |asked| self.pmem_profile(&asked))
+            }
             other => self.object_method(other, params),
         }
     }

@@ -1,15 +1,20 @@
 //! The state of regions of persistent memory, as answers show it.
 
-use sluice_config::{RegionConfig, answer, table};
+use sluice_config::wire::Failure;
+use sluice_config::{RegionConfig, answer, params, table};
 
 use super::Control;
 use crate::control::store::ObjectId;
-use crate::serve::engine::{PmemState, RegionClient, RegionState};
+use crate::serve::engine::{EvictedHost, PmemState, ProfileState, RegionClient, RegionState};
+
+/// The periods in which the capacity is measured, unless others are wanted.
+const PROFILED: u32 = 10;
 
 impl Control {
     /// Answers `pmem.show`.
     pub(super) fn pmem_show(&self) -> answer::Pmem {
-        let PmemState { open, capacity, reserved, period, regions } = self.engine().pmem();
+        let PmemState { open, capacity, reserved, period, regions, evicted, profile } =
+            self.engine().pmem();
         let config = self.live().current().pmem.clone();
         let objects = self.live_objects();
         let row = |region: &RegionConfig| {
@@ -25,8 +30,34 @@ impl Control {
             reserved,
             period_now: period,
             regions: config.regions.iter().map(row).collect(),
+            evicted: evicted.iter().map(evicted_host).collect(),
+            profile: profile.map(capacity_profile),
         }
     }
+
+    /// Answers `pmem.profile`.
+    pub(super) fn pmem_profile(
+        &self,
+        asked: &params::PmemProfile,
+    ) -> Result<answer::Nothing, Failure> {
+        self.engine().begin_pmem_profile(asked.periods.unwrap_or(PROFILED))?;
+        Ok(answer::Nothing::default())
+    }
+}
+
+fn capacity_profile(profile: ProfileState) -> answer::CapacityProfile {
+    let (state, capacity, deviation, reason) = match profile {
+        ProfileState::Running => ("running", None, None, None),
+        ProfileState::Measured { capacity, deviation } => {
+            ("measured", Some(capacity), Some(deviation), None)
+        }
+        ProfileState::Failed(why) => ("failed", None, None, Some(why)),
+    };
+    answer::CapacityProfile { state: state.to_owned(), capacity, deviation, reason }
+}
+
+fn evicted_host(EvictedHost { host, left }: &EvictedHost) -> answer::EvictedHost {
+    answer::EvictedHost { host: host.clone(), seconds: left.as_secs() }
 }
 
 /// Shows the settings of a region, its memory and its clients.

@@ -61,6 +61,10 @@ fn what_is_shown_is_what_runs() {
         json!({"capacity": 1_000_000, "capacity_now": 1_005_000, "period": "1 s", "period_now": 7,
                        "open": true, "reason": null, "reserved": 100_000, "batch": 1000}),
     );
+    rig.call("pmem.profile", json!({"periods": 5}));
+    let profile =
+        json!({"state": "measured", "capacity": 1_500_000, "deviation": 900, "reason": null});
+    has(&shown, json!({"profile": profile, "evicted": []}));
     has(log, json!({"open": true, "kind": "memory", "bytes": 1 << 20, "size": 1 << 20}));
     assert_eq!(
         log["clients"],

@@ -18,8 +18,9 @@ use uuid::Uuid;
 use crate::serve::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
     EngineError, FileSystem, FlowState, HurtHosts, LinkClassState, LinkState, ListenerState, Loss,
-    LostHost, NamespaceState, NetworkState, PmemState, QosState, ReactorState, RegionClient,
-    RegionFacts, RegionState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    LostHost, NamespaceState, NetworkState, PmemState, ProfileState, QosState, ReactorState,
+    RegionClient, RegionFacts, RegionState, ReserveState, SessionState, Statistics, SubsystemState,
+    Traffic,
 };
 use crate::serve::host_keys::{HostKeys, differing};
 use crate::serve::workloads::WorkloadKey;
@@ -421,7 +422,13 @@ impl Engine for TestEngine {
             reserved: 100_000,
             period: 7,
             regions: config.regions.iter().map(region_state).collect(),
+            evicted: Vec::new(),
+            profile: Some(ProfileState::Measured { capacity: 1_500_000, deviation: 900 }),
         }
+    }
+
+    fn begin_pmem_profile(&self, _: u32) -> Result<(), EngineError> {
+        Ok(())
     }
 
     fn listeners(&self) -> Vec<ListenerState> {

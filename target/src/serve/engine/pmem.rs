@@ -1,6 +1,7 @@
 //! The state of regions of persistent memory and of their clients.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// The state of the service of one-sided RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,35 @@ pub struct PmemState {
     pub period: u16,
     /// The regions in the order of the configuration.
     pub regions: Vec<RegionState>,
+    /// The hosts whose clients were evicted, and that get no grant yet.
+    pub evicted: Vec<EvictedHost>,
+    /// The last measurement of the capacity; `None` if there was none.
+    pub profile: Option<ProfileState>,
+}
+
+/// A measurement of the capacity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProfileState {
+    /// It is under way.
+    Running,
+    /// It is over, and the estimate continues from it.
+    Measured {
+        /// Mean, in I/Os per second.
+        capacity: u64,
+        /// Standard deviation, in I/Os per second.
+        deviation: u64,
+    },
+    /// There is no result, in words.
+    Failed(String),
+}
+
+/// A host whose client was evicted, since it did not report its I/Os.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvictedHost {
+    /// The host's NQN.
+    pub host: String,
+    /// The time for which it gets no grant.
+    pub left: Duration,
 }
 
 /// A region as it is now.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use sluice_config::Pmem;
 
 use super::grants::{GrantId, tokens};
 use super::memory::ClientMemory;
-use super::shared::{Found, Order, PmemShared, secret};
+use super::shared::{EVICTED, Found, Order, PmemShared, secret};
 use super::sync::Syncer;
 use crate::serve::shared::Shared;
 
@@ -53,7 +54,8 @@ pub(crate) fn run(shared: &Shared, over: impl Fn() -> bool) {
             node = listen(pmem, address);
         }
         let Some(serving) = &mut node else {
-            // Without a data node nobody has rights.
+            // Without a data node nobody has rights, and nothing can be measured.
+            pmem.end_profile();
             pmem.has_carried_out(pmem.take_orders().len());
             std::thread::sleep(LONGEST);
             continue;
@@ -98,6 +100,10 @@ fn settings(config: &Pmem, address: SocketAddr, secret: Secret) -> node::Setting
             interval: config.interval,
             batch: Tokens(config.batch),
             limit: None,
+            io_bytes: u32::try_from(config.io_size)
+                .ok()
+                .and_then(NonZeroU32::new)
+                .unwrap_or(NonZeroU32::MAX),
         },
         clients: config.clients,
         local: Iops(config.capacity_of_client()),
@@ -128,6 +134,11 @@ impl Serving {
         for order in orders {
             match order {
                 Order::Revoke(GrantId(id)) => self.node.revoke(GrantKey(id)),
+                Order::Profile(periods) => {
+                    if !self.node.begin_profile(periods) {
+                        pmem.note_profile(Err("no client is connected any more".to_owned()));
+                    }
+                }
                 Order::Synced { client, ticket, done } => {
                     syncer.answered(client);
                     self.node.synced(GrantKey(client.0), ticket, done);
@@ -210,6 +221,20 @@ impl Serving {
             }
             News::Refused(address, reason) => self.refused(shared, address, reason),
             News::Finding(key, finding) => self.finding(pmem, key, finding),
+            News::Profiled(profile) => {
+                let measured =
+                    profile.map(|Profile { mean, sigma }| (mean, Tokens::rounded(sigma)));
+                pmem.note_profile(measured.map_err(|why| why.to_string()));
+            }
+            News::Evicted(GrantKey(id)) => {
+                let Some(grant) = pmem.evict(GrantId(id), Instant::now()) else { return };
+                let (host, region, minutes) = (&grant.host, grant.region, EVICTED.as_secs() / 60);
+                tracing::warn!(
+                    host, %region, minutes,
+                    "a client was evicted, since it sends I/Os without tokens or larger ones than \
+                     `io_size`: its host gets no grant for some minutes, or until the regions change"
+                );
+            }
             News::Sync(key, asked) => {
                 let id = GrantId(key.0);
                 let found = pmem.region_of(id);
@@ -247,6 +272,7 @@ impl Serving {
     /// Notes that all clients are gone.
     fn end(&self, pmem: &PmemShared) {
         pmem.note_all(|grant| grant.connected = false);
+        pmem.end_profile();
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fabric::controller::{ControllerId, RegionGrants, RegionRefusal, RegionRequest};
 use fabric::nvme::region::{RegionGrant, RegionName, RegionRights};
@@ -15,7 +15,9 @@ use sluice_config::{Pmem, PmemConfig, RegionConfig};
 use super::grants::{Grant, GrantId, Grants, Refused, Wish, per_second, tokens};
 use crate::disks::backend::OpenRegion;
 use crate::disks::backings::Backings;
-use crate::serve::engine::{EngineError, PmemState, RegionClient, RegionFacts, RegionState};
+use crate::serve::engine::{
+    EngineError, EvictedHost, PmemState, ProfileState, RegionClient, RegionFacts, RegionState,
+};
 use crate::sys::sync::lock;
 
 /// How regions are opened.
@@ -76,11 +78,16 @@ struct Orders {
 /// The longest wait for orders that are not carried out.
 const LONGEST: Duration = Duration::from_secs(2);
 
+/// The time for which the host of an evicted client gets no grant.
+pub(super) const EVICTED: Duration = Duration::from_secs(600);
+
 /// An order for the data node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// End a client's rights and its connection.
     Revoke(GrantId),
+    /// Measure the capacity in so many periods.
+    Profile(u32),
     /// Tell a client how its wish for survival ended.
     Synced {
         /// The client.
@@ -117,6 +124,18 @@ struct State {
     node: Node,
     regions: Vec<Served>,
     grants: Grants,
+    /// Hosts of evicted clients, until a time.
+    evicted: Vec<(String, Instant)>,
+    profile: Option<ProfileState>,
+}
+
+impl State {
+    /// Returns the hosts of evicted clients, with the time for which they get no grant.
+    fn evicted(&self, now: Instant) -> impl Iterator<Item = (&str, Duration)> {
+        let left = move |until: &Instant| until.saturating_duration_since(now);
+        let all = self.evicted.iter().map(move |(host, until)| (host.as_str(), left(until)));
+        all.filter(|(_, left)| !left.is_zero())
+    }
 }
 
 impl PmemShared {
@@ -134,7 +153,13 @@ impl PmemShared {
         let grants = Grants::new(settings.clients);
         Ok(Self {
             settings: settings.clone(),
-            state: Mutex::new(State { node, regions: Vec::new(), grants }),
+            state: Mutex::new(State {
+                node,
+                regions: Vec::new(),
+                grants,
+                evicted: Vec::new(),
+                profile: None,
+            }),
             orders: Mutex::default(),
             carried_out: Condvar::new(),
             wake: EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?,
@@ -226,6 +251,8 @@ impl PmemShared {
         let mut state = lock(&self.state);
         let gone = state.grants.take_back(|grant| !may_stay(grant, &before, &after));
         state.regions = after;
+        // The operator has looked at who may use what.
+        state.evicted.clear();
         drop(state);
         self.note_seen(files.backings());
         let gone: Vec<Order> = gone.into_iter().map(Order::Revoke).collect();
@@ -246,7 +273,7 @@ impl PmemShared {
     /// Returns the present state.
     pub(crate) fn state(&self) -> PmemState {
         let state = lock(&self.state);
-        let State { node, regions, grants } = &*state;
+        let State { node, regions, grants, .. } = &*state;
         let clients = |name| grants.iter().filter(move |grant| grant.region == name).map(client);
         let regions = regions.iter().map(|region| RegionState {
             name: region.config.name.clone(),
@@ -263,7 +290,64 @@ impl PmemShared {
             reserved: grants.reserved_per_second(),
             period: node.period,
             regions: regions.collect(),
+            evicted: state
+                .evicted(Instant::now())
+                .map(|(host, left)| EvictedHost { host: host.to_owned(), left })
+                .collect(),
+            profile: state.profile.clone(),
         }
+    }
+
+    /// Begins to measure the capacity, in so many periods.
+    ///
+    /// # Errors
+    /// No client is connected, or the capacity is being measured.
+    pub(crate) fn begin_profile(&self, periods: u32) -> Result<(), EngineError> {
+        let mut state = lock(&self.state);
+        if state.profile == Some(ProfileState::Running) {
+            let text = "the capacity is being measured: wait for the end (`sluice pmem show`)";
+            return Err(EngineError::Refused(text.to_owned()));
+        }
+        if !state.grants.iter().any(|grant| grant.connected) {
+            let text = "no client is connected whose I/Os could be counted: run \
+                        `sluice bench --pmem REGION --bare` on several clients meanwhile";
+            return Err(EngineError::Refused(text.to_owned()));
+        }
+        state.profile = Some(ProfileState::Running);
+        drop(state);
+        self.order([Order::Profile(periods)]);
+        Ok(())
+    }
+
+    /// Notes the end of a measurement: mean and standard deviation in tokens of a period, or why there is no
+    /// result.
+    pub(super) fn note_profile(&self, measured: Result<(Tokens, Tokens), String>) {
+        let period = self.settings.period;
+        lock(&self.state).profile = Some(match measured {
+            Ok((mean, sigma)) => ProfileState::Measured {
+                capacity: per_second(mean, period),
+                deviation: per_second(sigma, period),
+            },
+            Err(why) => ProfileState::Failed(why),
+        });
+    }
+
+    /// Notes that the data node has ended, and a measurement with it.
+    pub(super) fn end_profile(&self) {
+        let mut state = lock(&self.state);
+        if state.profile == Some(ProfileState::Running) {
+            state.profile = Some(ProfileState::Failed("the data node has ended".to_owned()));
+        }
+    }
+
+    /// Ends the grant of an evicted client, and gives its host none for [`EVICTED`]. Returns the grant.
+    pub(super) fn evict(&self, id: GrantId, now: Instant) -> Option<Grant> {
+        let mut state = lock(&self.state);
+        let grant = state.grants.get_mut(id)?.clone();
+        state.grants.take_back(|grant| grant.id == id);
+        state.evicted.retain(|(host, until)| *until > now && *host != grant.host);
+        state.evicted.push((grant.host.clone(), now + EVICTED));
+        Some(grant)
     }
 
     /// Leaves orders for the data node.
@@ -383,12 +467,13 @@ pub(super) struct Found {
 impl RegionGrants for PmemShared {
     fn grant(&self, asked: &RegionRequest<'_>) -> Result<RegionGrant, RegionRefusal> {
         let mut state = lock(&self.state);
-        let State { node, regions, grants } = &mut *state;
+        let is_evicted = state.evicted(Instant::now()).any(|(host, _)| host == asked.host);
+        let State { node, regions, grants, .. } = &mut *state;
         let region = regions.iter().find(|region| region.name == asked.name);
         let region = region.filter(|region| {
             let writes = asked.rights == RegionRights::ReadWrite;
             let is_allowed = region.config.hosts.iter().any(|host| host == asked.host);
-            is_allowed && !(writes && region.config.read_only)
+            is_allowed && !is_evicted && !(writes && region.config.read_only)
         });
         let region = region.ok_or(RegionRefusal::NotGranted)?;
         // A host that may use the region must retry while the region is not available.

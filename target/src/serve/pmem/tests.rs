@@ -1,15 +1,18 @@
 //! Regions and their grants, without RDMA.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use fabric::controller::{ControllerId, RegionGrants as _, RegionRefusal, RegionRequest};
 use fabric::nvme::region::{RegionGrant, RegionName, RegionRights, Survives};
+use pmem::token::Tokens;
 use sluice_config::{Config, Pmem, RegionConfig};
 
 use super::grants::GrantId;
-use super::shared::{Order, PmemShared};
+use super::shared::{EVICTED, Order, PmemShared};
 use crate::control::store::{Identities, SeenNamespaces};
 use crate::disks::backings::Backings;
+use crate::serve::engine::ProfileState;
 
 const HOST: &str = "nqn.2026-01.io.example:host";
 const OTHER: &str = "nqn.2026-01.io.example:other";
@@ -226,4 +229,44 @@ fn a_file_that_was_served_and_has_gone_is_not_made_again() {
     set(&again, &backings, &[]);
     set(&again, &backings, std::slice::from_ref(&log));
     assert!(path.exists(), "one that was removed and is added is another one");
+}
+
+#[test]
+fn h2_host_of_evicted_client_is_banned_for_ten_minutes() {
+    let (node, backings) = (node(), backings());
+    let regions =
+        [RegionConfig { hosts: vec![HOST.to_owned(), OTHER.to_owned()], ..region("log") }];
+    node.set(&backings, &regions).unwrap();
+    let grant = ask(&node, HOST, 1).unwrap();
+    let id = id_of(&node, &grant).unwrap();
+    let long_ago = Instant::now().checked_sub(EVICTED).unwrap();
+    assert!(node.evict(id, long_ago).is_some());
+    let grant = ask(&node, HOST, 1).unwrap();
+    assert!(node.evict(id_of(&node, &grant).unwrap(), Instant::now()).is_some());
+    assert_eq!(id_of(&node, &grant), None, "its grant is over");
+    assert_eq!(ask(&node, HOST, 2), Err(RegionRefusal::NotGranted));
+    ask(&node, OTHER, 3).unwrap();
+    let evicted: Vec<String> = node.state().evicted.into_iter().map(|gone| gone.host).collect();
+    assert_eq!(evicted, [HOST]);
+    node.set(&backings, &regions).unwrap();
+    assert!(ask(&node, HOST, 2).is_ok(), "the operator has changed the regions");
+}
+
+#[test]
+fn h4_profile_needs_connected_clients() {
+    let (node, backings) = (node(), backings());
+    node.set(&backings, &[region("log")]).unwrap();
+    assert!(node.begin_profile(3).is_err(), "nobody is connected");
+    let id = id_of(&node, &ask(&node, HOST, 1).unwrap()).unwrap();
+    node.note(id, |grant| grant.connected = true);
+    node.begin_profile(3).unwrap();
+    assert_eq!(node.take_orders(), [Order::Profile(3)]);
+    assert!(node.begin_profile(3).is_err(), "it is under way");
+    node.note_profile(Ok((Tokens(990), Tokens(7))));
+    let measured = ProfileState::Measured { capacity: 990, deviation: 7 };
+    assert_eq!(node.state().profile, Some(measured));
+    node.begin_profile(3).unwrap();
+    node.end_profile();
+    let failed = ProfileState::Failed("the data node has ended".to_owned());
+    assert_eq!(node.state().profile, Some(failed));
 }

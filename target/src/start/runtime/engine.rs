@@ -239,6 +239,10 @@ impl Engine for Runtime {
         self.shared.pmem.state()
     }
 
+    fn begin_pmem_profile(&self, periods: u32) -> Result<(), EngineError> {
+        self.shared.pmem.begin_profile(periods)
+    }
+
     fn listeners(&self) -> Vec<ListenerState> {
         self.listeners.list(&self.shared)
     }

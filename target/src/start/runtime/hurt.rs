@@ -175,7 +175,9 @@ mod tests {
         let facts = RegionFacts { bytes: 8192, kind: "memory".into() };
         let region = RegionState { name: "log".into(), open: Ok(facts), clients };
         let (open, regions) = (Ok(()), vec![region]);
-        let state = PmemState { open, capacity: 0, reserved: 0, period: 0, regions };
+        let (evicted, profile) = (Vec::new(), None);
+        let state =
+            PmemState { open, capacity: 0, reserved: 0, period: 0, regions, evicted, profile };
         let hosts = ["a", "b", "c"].map(str::to_owned).to_vec();
         let path = Some("/r".into());
         let from = RegionConfig { name: "log".into(), path, hosts, ..RegionConfig::default() };

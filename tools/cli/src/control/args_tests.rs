@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use clap::Parser;
+use serde_json::json;
 use sluice_config::Method;
 
 use super::args::Command;
+use super::region_args::PmemAction;
 use super::request::Request;
 
 #[derive(Debug, Parser)]
@@ -202,6 +204,9 @@ fn lines_make_requests() {
         assert_eq!(parsed(line).request(), Request { method, params }, "{line}");
         asked.insert(method);
     }
+    let request = PmemAction::Profile { periods: 4 }.request();
+    assert_eq!(request, Request { method: Method::PmemProfile, params: json!({"periods": 4}) });
+    asked.insert(request.method);
     let missing: Vec<_> = Method::ALL.iter().filter(|method| !asked.contains(method)).collect();
     assert!(missing.is_empty(), "no line asks for {missing:?}");
 }

@@ -31,12 +31,13 @@ mod words;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::Value;
 use sluice_config::failure::{Failure, INVALID, UNKNOWN_METHOD};
 use sluice_config::program::{print, print_line};
-use sluice_config::{Method, client};
+use sluice_config::{Method, call, client};
 
 pub(crate) use args::{Command, Options};
 pub(crate) use names::Names;
@@ -71,7 +72,32 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
 /// # Errors
 /// As [`run`].
 pub(crate) fn run_pmem(action: &PmemAction, options: &Options, names: &Names) -> Result<ExitCode> {
+    if matches!(action, PmemAction::Profile { .. }) {
+        return profile(action, options, names);
+    }
     ask(&action.request(), options, names)
+}
+
+/// Has the capacity of the data node measured, and prints the result.
+fn profile(action: &PmemAction, options: &Options, names: &Names) -> Result<ExitCode> {
+    call(&action.request(), options, names)?;
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let shown = call(&PmemAction::Show.request(), options, names)?;
+        let profile = view::of::<call::PmemShow>(&shown)?.profile.unwrap_or_default();
+        if profile.state == "running" {
+            continue;
+        }
+        let (Some(capacity), Some(deviation)) = (profile.capacity, profile.deviation) else {
+            bail!("the capacity was not measured: {}", profile.reason.unwrap_or_default());
+        };
+        if options.json {
+            print_line(format_args!("{:#}", serde_json::json!(profile)))?;
+        } else {
+            print(region_view::profile(capacity, deviation))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
 }
 
 /// Sends a request. Returns the daemon's answer.

@@ -56,12 +56,22 @@ pub(crate) struct RegionSet {
 pub(crate) enum PmemAction {
     /// Show the capacity, the regions and their clients
     Show,
+    /// Measure the capacity with the load of the connected clients: run `sluice bench --pmem REGION --bare` on several
+    /// of them meanwhile
+    Profile {
+        /// Number of periods
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
+        periods: u32,
+    },
 }
 
 impl PmemAction {
     pub(super) fn request(&self) -> Request {
         match self {
             Self::Show => Request::of::<call::PmemShow>(&params::Nothing::default()),
+            Self::Profile { periods } => {
+                Request::of::<call::PmemProfile>(&params::PmemProfile { periods: Some(*periods) })
+            }
         }
     }
 }

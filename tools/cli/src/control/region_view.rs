@@ -1,6 +1,7 @@
 //! Regions of persistent memory and their clients as people read them.
 
-use sluice_config::answer::{Pmem, RegionRow};
+use serde_json::Value;
+use sluice_config::answer::{EvictedHost, Pmem, RegionRow};
 use sluice_config::params::Settings;
 
 use super::cells::{count, or_dash, rest, setting};
@@ -8,7 +9,7 @@ use super::table::Align::{Left, Right};
 use super::table::{Room, Table, size};
 
 /// The keys of `[pmem]` that the sentences of [`general`] show.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 9] = [
     "address",
     "capacity",
     "client_capacity",
@@ -17,6 +18,7 @@ const SHOWN: [&str; 8] = [
     "interval",
     "batch",
     "clients",
+    "io_size",
 ];
 
 /// Writes the answer to `pmem.show`.
@@ -27,12 +29,27 @@ pub(super) fn show(pmem: &Pmem, room: Room) -> String {
     if !reasons.is_empty() {
         text += &format!("\n{}\n", reasons.join("\n"));
     }
+    for EvictedHost { host, seconds } in &pmem.evicted {
+        text += &format!(
+            "\n{host} gets no grant for {seconds} s: a client of it was evicted, since it sent I/Os \
+             without tokens. A change of its region (`sluice region set`) ends this.\n"
+        );
+    }
     text
+}
+
+/// Writes the result of a measurement of the capacity.
+pub(super) fn profile(capacity: u64, deviation: u64) -> String {
+    format!(
+        "The data node does {capacity} I/Os per second, with a standard deviation of {deviation}. The \
+         daemon estimates from there until it ends. To begin with them, write into [pmem]:\n\
+         capacity = {capacity}\ndeviation = {deviation}\n"
+    )
 }
 
 /// Writes whether clients can connect, the capacity, and the rules by which it is divided.
 fn general(pmem: &Pmem) -> String {
-    let Pmem { settings, open, reason, capacity_now, reserved, period_now, regions } = pmem;
+    let Pmem { settings, open, reason, capacity_now, reserved, period_now, regions, .. } = pmem;
     let of = |key: &str| setting(settings, key);
     let why = reason.as_deref().unwrap_or("no reason is known");
     let address = of("address");
@@ -52,10 +69,11 @@ fn general(pmem: &Pmem) -> String {
     }
     let grants = regions.iter().map(|region| region.clients.len()).sum();
     text += &format!(
-        "period {} (now number {period_now}), checks each {}, batches of {}, {} of {}\n",
+        "period {} (now number {period_now}), checks each {}, batches of {}, I/Os of up to {}, {} of {}\n",
         of("period"),
         of("interval"),
         of("batch"),
+        settings.get("io_size").and_then(Value::as_u64).map_or_else(String::new, size),
         count(grants, "grant"),
         of("clients"),
     );
@@ -149,7 +167,7 @@ fn reason(row: &RegionRow) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
     use sluice_config::Method;
 
     use super::super::shown;
@@ -158,7 +176,7 @@ mod tests {
     const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 
     fn answer() -> Value {
-        json!({
+        let mut answer = json!({
             "address": "10.0.0.1:4430", "capacity": 1_570_000, "client_capacity": null,
             "deviation": 100, "period": "1 s", "interval": "1 ms", "batch": 1000, "clients": 64,
             "open": true, "reason": null, "capacity_now": 1_575_000, "reserved": 100_000,
@@ -177,7 +195,9 @@ mod tests {
                  "reason": "/srv/old: there is no such file", "bytes": null, "kind": null,
                  "clients": []},
             ],
-        })
+        });
+        answer["io_size"] = json!(4096);
+        answer
     }
 
     fn text(answer: &Value, room: Room) -> String {
@@ -191,7 +211,8 @@ mod tests {
         for line in [
             "capacity 1575000 I/Os per second, 100000 reserved, 1570000 for one client (configured: \
              1570000, deviation 100)",
-            "period 1 s (now number 7), checks each 1 ms, batches of 1000, 1 grant of 64",
+            "period 1 s (now number 7), checks each 1 ms, batches of 1000, I/Os of up to 4 KiB, 1 grant of \
+             64",
             "log 1 GiB device DAX /dev/dax0.0 rw 100000 - 1 1 open",
             "old - - /srv/old ro 0 - 0 0 not open",
             &format!("log {HOST} 10.0.0.7 read-write 100000 200000 yes 99000 5000000 2 5"),
@@ -216,6 +237,14 @@ mod tests {
         assert!(seen.starts_with("Regions are not served: there is no `address`"), "{seen}");
         assert!(seen.contains("There are no regions.") && !seen.contains("capacity"), "{seen}");
         assert!(seen.contains("No client has a grant."), "{seen}");
+    }
+
+    #[test]
+    fn evicted_hosts_are_named() {
+        let mut evicting = answer();
+        evicting["evicted"] = json!([{"host": HOST, "seconds": 590}]);
+        let seen = text(&evicting, Room::Unlimited);
+        assert!(seen.contains(&format!("\n{HOST} gets no grant for 590 s: ")), "{seen}");
     }
 
     #[test]

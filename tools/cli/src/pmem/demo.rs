@@ -96,6 +96,7 @@ fn setup(tenants: &[Tenant], kind: Kind, seed: u64) -> Setup {
         interval: Duration::from_millis(1),
         batch: Tokens(BATCH),
         conversion: true,
+        counts_packets: true,
         profile: Profile { mean: Iops(CAPACITY).in_time(PERIOD), sigma: 0.0 },
         increment: Tokens::ZERO,
         history: 5,

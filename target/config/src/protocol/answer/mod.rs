@@ -25,7 +25,9 @@ pub use network::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkRow, LinkSettings, Network,
     NetworkSettings,
 };
-pub use pmem::{Pmem, PmemSettings, RegionClient, RegionRow, RegionSettings};
+pub use pmem::{
+    CapacityProfile, EvictedHost, Pmem, PmemSettings, RegionClient, RegionRow, RegionSettings,
+};
 pub use qos::{
     ByClass, ClassTraffic, ContainerPromise, CreditUse, DeviceProfile, DeviceRow, DeviceTimes,
     Limits, MeanTimes, ProfileSettings, Qos, QosSettings, Reservation, Session, SessionSettings,

@@ -28,6 +28,34 @@ pub struct Pmem {
     pub period_now: u16,
     /// The regions.
     pub regions: Vec<RegionRow>,
+    /// The hosts that get no grant for a time, since a client of theirs did not report its I/Os.
+    pub evicted: Vec<EvictedHost>,
+    /// The last measurement of the capacity; `None` if there was none.
+    pub profile: Option<CapacityProfile>,
+}
+
+/// A measurement of the capacity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CapacityProfile {
+    /// `running`, `measured` or `failed`.
+    pub state: String,
+    /// The measured mean in I/Os per second; `None` while there is no result.
+    pub capacity: Option<u64>,
+    /// The measured standard deviation in I/Os per second; `None` while there is no result.
+    pub deviation: Option<u64>,
+    /// Why there is no result; `None` where there is one, or will be.
+    pub reason: Option<String>,
+}
+
+/// A host whose client was evicted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EvictedHost {
+    /// The host's NQN.
+    pub host: String,
+    /// The seconds until it gets grants again.
+    pub seconds: u64,
 }
 
 /// A region with its settings and its clients.
