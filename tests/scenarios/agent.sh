@@ -38,10 +38,11 @@ in_slice() {
     )
 }
 
-# load NAME SECONDS: four processes at once, each in its slice. fio_got NAME-SLICE has the results.
+# load NAME SECONDS RAMP: four processes at once, each in its slice, for both times; the ramp does not count. fio_got
+# NAME-SLICE has the results.
 load() {
     local name=$1 seconds=$2 job processes=()
-    RAMP=7
+    RAMP=$3
     fio_jobs "$name-small" "$seconds" "small $DISK 1 bs=4k"
     fio_jobs "$name-a" "$seconds" "a $DISK 8 bs=64k"
     fio_jobs "$name-b" "$seconds" "b $DISK 64 bs=64k"
@@ -68,7 +69,7 @@ mibs() { fio_got "$1-$2" "$2" | awk '{ printf "%.2f\n", $1 / 16 }'; }
 step "the target's limit alone"
 connect $T1
 DISK=$(disk $T1 1)
-load alone 6
+load alone 6 2
 read -r rate_before _ p99_before _ p50_before < <(fio_got alone-small small)
 echo "small process: $rate_before/s, p50 $p50_before us, p99 $p99_before us"
 
@@ -76,7 +77,7 @@ step "with the agent"
 /run/bin/sluice agent >/run/figures/agent.log 2>&1 &
 AGENT=$!
 sleep 1
-load agent 8 &
+load agent 8 7 &
 LOAD=$!
 # What the processes had sent before the limits has drained by then.
 sleep 8
@@ -87,7 +88,7 @@ wait $LOAD
 read -r rate _ p99 _ p50 < <(fio_got agent-small small)
 echo "small process: $rate/s, p50 $p50 us, p99 $p99 us"
 # The kernel throttles in slices of 100 ms, so that the slowest commands of a small process wait for one or two of them.
-perl -e "exit !($rate >= 5 * $rate_before)" || fail "$rate/s of the small process, and $rate_before/s without the agent"
+perl -e "exit !($rate >= 4 * $rate_before)" || fail "$rate/s of the small process, and $rate_before/s without the agent"
 [ "$p50" -le $((p50_before / 4)) ] || fail "a median of $p50 us, and $p50_before us without the agent"
 [ "$p99" -le "$p99_before" ] || fail "p99 of the small process is $p99 us, and $p99_before us without the agent"
 total=0 small=0
@@ -114,7 +115,7 @@ step "an agent that was killed"
 /run/bin/sluice agent >>/run/figures/agent.log 2>&1 &
 AGENT=$!
 sleep 2
-load killed 2 &
+load killed 3 1 &
 LOAD=$!
 sleep 3
 kill -9 $AGENT
@@ -132,7 +133,7 @@ sleep 4
 ! grep -h "bps=[0-9]" /sys/fs/cgroup/*/io.max || fail "limits outlive the target"
 target_start
 eventually 20 controller_live $T1 || fail "the host does not come back"
-load again 4
+load again 2 1
 have=$(mibs again b)
 echo "b: $have MiB/s"
 kill $AGENT

@@ -69,7 +69,7 @@ three() {
     i=3
     for class in high medium low; do
         read -r _ mean _ _ p50 <<<"$(fio_got classes $class)"
-        within 10 "mean latency of $class, us" "$mean" $((DEPTH * 6000 / i))
+        within 5 "mean latency of $class, us" "$mean" $((DEPTH * 6000 / i))
         within 5 "median latency of $class, us" "$p50" $((DEPTH * 6000 / i))
         i=$((i - 1))
     done

@@ -69,7 +69,7 @@ see_hosts() {
     before="$(hosts_done "${a}n1" "${b}n1")"
     sleep $TIME
     read -ra N <<<"$(since "$before" "$(hosts_done "${a}n1" "${b}n1")")"
-    shares 2 "gold $1 ${N[0]}" "silver $2 ${N[1]}"
+    shares 1 "gold $1 ${N[0]}" "silver $2 ${N[1]}"
 }
 
 step "weights of two tenants of one class"

@@ -136,7 +136,7 @@ impl Target {
 
     /// Chooses the reactor for a new connection, as the daemon does.
     pub(crate) fn place(&mut self) -> usize {
-        place(self.reactors.iter_mut().map(Reactor::load)).unwrap_or(0)
+        place(self.reactors.iter_mut().map(Reactor::load), None).unwrap_or(0)
     }
 
     /// Accepts a new connection.
