@@ -166,6 +166,12 @@ impl Grant {
         })
     }
 
+    /// Returns the client's rights on the data.
+    #[must_use]
+    pub const fn rights(&self) -> Rights {
+        self.rights
+    }
+
     /// Returns the domain that the client's queue pair must be of.
     #[must_use]
     pub const fn regions(&self) -> &Regions {

@@ -140,8 +140,8 @@ impl Client {
     /// Returns how far the client's packets have come; `None` if the device does not tell.
     pub(super) fn arrivals(&self, io_bytes: NonZeroU32) -> Option<monitor::Arrivals> {
         let fabric_verbs::Arrivals { next, packet } = self.pair.pair().arrivals().ok()?;
-        let packets_per_io = NonZeroU64::new(io_bytes.get().div_ceil(packet.max(1)).into())?;
-        Some(monitor::Arrivals { next, packets_per_io })
+        let rights = self.grant.as_ref()?.rights();
+        Some(monitor::Arrivals { next, packets_per_io: packets_per_io(io_bytes, packet, rights) })
     }
 
     /// Ends the client's rights: the device refuses its operations from now on.
@@ -156,6 +156,16 @@ impl Client {
         let _ = self.pair.pair().id().disconnect();
         drop(self.pair.destroy());
     }
+}
+
+/// Returns the packets of an I/O of `io_bytes`, at `packet` bytes each. A client that may write can follow each I/O by a
+/// sync, which takes no token: a message or a FLUSH of one packet.
+fn packets_per_io(io_bytes: NonZeroU32, packet: u32, rights: Rights) -> NonZeroU64 {
+    let data = NonZeroU64::from(io_bytes).get().div_ceil(u64::from(packet.max(1)));
+    NonZeroU64::MIN.saturating_add(match rights {
+        Rights::Read => data - 1,
+        Rights::ReadWrite => data,
+    })
 }
 
 /// Returns the room that the completions of so many queue pairs need.
@@ -188,4 +198,22 @@ pub(super) fn accept(
     let pair = QueuePair::new(asked.id, grant.regions(), completions, size)?;
     pair.accept(params, &grant.accept(terms).emit(), None)?;
     Ok(pair.activate())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h2_write_rights_allow_a_sync_packet() {
+        let packets = |io_bytes, packet, rights| {
+            packets_per_io(NonZeroU32::new(io_bytes).unwrap(), packet, rights).get()
+        };
+        assert_eq!(packets(4096, 4096, Rights::Read), 1);
+        assert_eq!(packets(4096, 1024, Rights::Read), 4);
+        assert_eq!(packets(4097, 4096, Rights::Read), 2);
+        assert_eq!(packets(64, 4096, Rights::ReadWrite), 2);
+        assert_eq!(packets(4096, 1024, Rights::ReadWrite), 5);
+        assert_eq!(packets(u32::MAX, 0, Rights::Read), u64::from(u32::MAX));
+    }
 }
