@@ -497,3 +497,23 @@ proptest! {
         prop_assert_eq!(render(&again), text);
     }
 }
+
+/// The keys that the rendering of an empty file has. A downgrade hands the rendered configuration to an earlier daemon.
+const RENDERED: &str = "cores poll poll_time clock io_memory max_transfer in_capsule_data rdma_in_capsule_data \
+                        queue_depth admin_queue_depth max_queues max_connections max_discovery max_waiting \
+                        discovery_keep_alive retry_delays reconnect_time require_authentication control drain_time \
+                        enabled weights unit burst urgent_share window credits payload queue wrr mark dscp enabled \
+                        writes base capacity classes period interval batch clients";
+
+#[test]
+fn earlier_daemons_know_all_rendered_defaults() {
+    let rendered = render(&parse("").unwrap());
+    let keys = rendered.lines().filter_map(|line| Some(line.split_once(" = ")?.0));
+    let keys: Vec<&str> = keys.collect();
+    let known: Vec<&str> = RENDERED.split_whitespace().collect();
+    assert_eq!(
+        keys, known,
+        "an earlier daemon refuses a key that it does not know: make the setting an Option that is not rendered \
+         where it is not set"
+    );
+}

@@ -33,8 +33,8 @@ pub struct Pmem {
     pub batch: u64,
     /// `clients`: the most grants at one time.
     pub clients: u32,
-    /// `io_size`: the most bytes of an I/O, which takes one token.
-    pub io_size: u64,
+    /// `io_size`: the most bytes of an I/O, which takes one token; `None` means 4 KiB.
+    pub io_size: Option<u64>,
 }
 
 impl Default for Pmem {
@@ -48,7 +48,7 @@ impl Default for Pmem {
             interval: Duration::from_millis(1),
             batch: 1000,
             clients: 64,
-            io_size: 4096,
+            io_size: None,
         }
     }
 }
@@ -76,6 +76,12 @@ impl Pmem {
     #[must_use]
     pub fn capacity_of_client(&self) -> u64 {
         self.client_capacity.unwrap_or_else(|| self.capacity_of_all())
+    }
+
+    /// Returns the most bytes of an I/O.
+    #[must_use]
+    pub fn bytes_of_io(&self) -> u64 {
+        self.io_size.unwrap_or(4096)
     }
 
     /// Returns the standard deviation of the capacity in I/Os per second.

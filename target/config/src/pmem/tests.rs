@@ -27,7 +27,7 @@ fn the_settings_mean_what_they_say() {
         interval: Duration::from_millis(2),
         batch: 64,
         clients: 2,
-        io_size: 8192,
+        io_size: Some(8192),
     };
     assert_eq!(pmem.general, general);
     let log = RegionConfig {
@@ -58,7 +58,7 @@ fn without_a_word_nothing_is_served_and_nobody_has_a_right() {
         (general.period, general.interval),
         (Duration::from_secs(1), Duration::from_millis(1))
     );
-    assert_eq!((general.batch, general.clients, general.io_size), (1000, 64, 4096));
+    assert_eq!((general.batch, general.clients, general.bytes_of_io()), (1000, 64, 4096));
     assert_eq!(general.capacity_of_client(), 20_000, "C_L is C_G");
     assert_eq!(general.deviation_of_capacity(), 200, "a hundredth");
     let [region] = &regions[..] else { panic!("{regions:?}") };

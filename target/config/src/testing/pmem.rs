@@ -12,7 +12,7 @@ fn general() -> impl Strategy<Value = Pmem> {
     let capacity = proptest::option::of(100u64..1_000_000);
     let parts = (proptest::option::of(1u64..100), proptest::option::of(0u64..100));
     let times = (10u64..60_000, 1u64..10);
-    let sizes = (1u64..=1_000_000, 1u32..=4096, 64u64..=16 << 20);
+    let sizes = (1u64..=1_000_000, 1u32..=4096, proptest::option::of(64u64..=16 << 20));
     (address, capacity, parts, times, sizes).prop_map(
         |(port, capacity, (client, deviation), (period, interval), (batch, clients, io_size))| {
             Pmem {

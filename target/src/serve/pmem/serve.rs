@@ -100,7 +100,7 @@ fn settings(config: &Pmem, address: SocketAddr, secret: Secret) -> node::Setting
             interval: config.interval,
             batch: Tokens(config.batch),
             limit: None,
-            io_bytes: u32::try_from(config.io_size)
+            io_bytes: u32::try_from(config.bytes_of_io())
                 .ok()
                 .and_then(NonZeroU32::new)
                 .unwrap_or(NonZeroU32::MAX),

@@ -67,13 +67,14 @@ fn general(pmem: &Pmem) -> String {
             Some(of("deviation")).filter(|text| !text.is_empty()).unwrap_or_else(|| "1 %".into()),
         );
     }
+    let io_size = settings.get("io_size").and_then(Value::as_u64);
     let grants = regions.iter().map(|region| region.clients.len()).sum();
     text += &format!(
         "period {} (now number {period_now}), checks each {}, batches of {}, I/Os of up to {}, {} of {}\n",
         of("period"),
         of("interval"),
         of("batch"),
-        settings.get("io_size").and_then(Value::as_u64).map_or_else(String::new, size),
+        size(io_size.unwrap_or_else(|| sluice_config::Pmem::default().bytes_of_io())),
         count(grants, "grant"),
         of("clients"),
     );
