@@ -28,10 +28,24 @@ impl Block {
     }
 }
 
+/// Number of free blocks of each order that are not joined with their buddies.
+const SPARES: u32 = 128;
+
+/// Free blocks of one order that are not joined with their buddies: a list through [`Buddies::next`].
+#[derive(Clone, Copy)]
+struct Spares {
+    head: u32,
+    count: u32,
+}
+
 /// The free lists: for each order a doubly linked list of free blocks through two arrays.
+///
+/// Some free blocks are spares: they are handed out again as they are, the latest first, while its memory is in the
+/// cache. They are joined with their buddies when a block is needed that nothing else provides.
 pub struct Buddies {
     /// First free block of each order, in units of the smallest buffer.
     heads: Vec<u32>,
+    spares: Vec<Spares>,
     next: Vec<u32>,
     previous: Vec<u32>,
     /// The order of the free block that starts here; `u8::MAX` where none does.
@@ -83,6 +97,7 @@ impl Buddies {
         let top = order_of(largest_block(largest));
         let mut new = Self {
             heads: vec![NONE; top as usize + 1],
+            spares: vec![Spares { head: NONE, count: 0 }; top as usize + 1],
             next: vec![NONE; blocks],
             previous: vec![NONE; blocks],
             order: vec![u8::MAX; blocks],
@@ -98,9 +113,13 @@ impl Buddies {
     }
 
     /// Takes a block of at least `length` bytes; `None` when there is none.
+    #[inline]
     pub fn take(&mut self, length: usize, what: Use) -> Option<Block> {
         let order = order_of(length);
-        let first = self.take_block(order)?;
+        let first = match self.take_spare(order) {
+            Some(first) => first,
+            None => self.take_block(order)?,
+        };
         let bytes = size_of_order(order);
         self.used += bytes;
         if what != Use::Any {
@@ -113,6 +132,7 @@ impl Buddies {
     }
 
     /// Takes a block back.
+    #[inline]
     pub fn give_back(&mut self, block: &Block) {
         let bytes = size_of_order(block.order);
         self.used -= bytes;
@@ -123,13 +143,57 @@ impl Buddies {
         if block.what == Use::Reserve {
             self.reserve -= bytes;
         }
-        self.give_block(block.first, block.order);
+        self.keep(block.first, block.order);
     }
 
     /// Returns whether [`Self::take`] of `length` bytes would return a block now.
+    #[inline]
     #[must_use]
-    pub fn has(&self, length: usize) -> bool {
-        self.heads.iter().skip(order_of(length) as usize).any(|&head| head != NONE)
+    pub fn has(&mut self, length: usize) -> bool {
+        let order = order_of(length);
+        self.spares.get(order as usize).is_some_and(|spares| spares.head != NONE)
+            || self.has_block(order)
+            || (self.join_spares() && self.has_block(order))
+    }
+
+    /// Returns whether the free lists have a block of at least an order.
+    fn has_block(&self, order: u32) -> bool {
+        self.heads.iter().skip(order as usize).any(|&head| head != NONE)
+    }
+
+    /// Takes the latest spare of an order.
+    #[inline]
+    fn take_spare(&mut self, order: u32) -> Option<u32> {
+        let spares = self.spares.get_mut(order as usize)?;
+        let block = spares.head;
+        spares.head = *self.next.get(block as usize)?;
+        spares.count -= 1;
+        Some(block)
+    }
+
+    /// Makes a block a spare, or joins it with its buddies if there are enough spares.
+    #[inline]
+    fn keep(&mut self, block: u32, order: u32) {
+        let spares = &mut self.spares[order as usize];
+        if spares.count == SPARES {
+            self.give_block(block, order);
+            return;
+        }
+        self.next[block as usize] = spares.head;
+        (spares.head, spares.count) = (block, spares.count + 1);
+    }
+
+    /// Joins all spares with their buddies. Returns whether there were any.
+    #[cold]
+    fn join_spares(&mut self) -> bool {
+        let mut any = false;
+        for order in 0..u32::try_from(self.spares.len()).unwrap_or(0) {
+            while let Some(block) = self.take_spare(order) {
+                self.give_block(block, order);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Returns the number of bytes handed out.
@@ -181,7 +245,11 @@ impl Buddies {
         self.order[block as usize] = u8::MAX;
     }
 
+    /// Takes a block of an order out of the free lists; splits a larger one if need be.
     fn take_block(&mut self, order: u32) -> Option<u32> {
+        if !self.has_block(order) && !self.join_spares() {
+            return None;
+        }
         let mut from = order;
         while *self.heads.get(from as usize)? == NONE {
             from += 1;
@@ -195,6 +263,7 @@ impl Buddies {
         Some(block)
     }
 
+    /// Adds a block to the free lists, joined with its buddies.
     fn give_block(&mut self, mut block: u32, mut order: u32) {
         let top = u32::try_from(self.heads.len() - 1).unwrap_or(0);
         while order < top {
@@ -245,5 +314,17 @@ mod tests {
             prop_assert!(whole.iter().all(Option::is_some), "free blocks were not joined again");
             prop_assert!(buddies.take(1, Use::Any).is_none());
         }
+    }
+
+    #[test]
+    fn blocks_that_came_back_are_used_again_and_join_when_a_large_one_is_needed() {
+        let mut buddies = Buddies::new(2 << 20, 1 << 20);
+        let held: Vec<_> = std::iter::from_fn(|| buddies.take(4096, Use::Any)).collect();
+        assert_eq!(held.len(), 512, "more than are kept as they are");
+        held.iter().for_each(|block| buddies.give_back(block));
+        let last = held[usize::try_from(SPARES).unwrap() - 1].offset();
+        assert_eq!(buddies.take(4096, Use::Any).map(|block| block.offset()), Some(last));
+        let large: Vec<_> = (0..2).map(|_| buddies.take(1 << 20, Use::Any)).collect();
+        assert!(large[0].is_some() && large[1].is_none(), "one block of 4 KiB is in use");
     }
 }

@@ -9,11 +9,14 @@ use crate::memory::buddies::{Block, Buddies, arena_bytes};
 
 /// An arena of one reactor's buffers; their bytes are their own.
 #[derive(Clone, Debug)]
-pub struct HeapArena {
+pub struct HeapArena(Rc<Arena>);
+
+#[derive(Debug)]
+struct Arena {
     bytes: usize,
-    free: Rc<RefCell<Buddies>>,
+    free: RefCell<Buddies>,
     /// Bytes of buffers that were given back, to be used again.
-    spare: Rc<RefCell<Vec<Vec<u8>>>>,
+    spare: RefCell<Vec<Vec<u8>>>,
 }
 
 impl HeapArena {
@@ -21,8 +24,8 @@ impl HeapArena {
     /// to `largest` bytes.
     #[must_use]
     pub fn new(bytes: usize, largest: usize) -> Self {
-        let free = Rc::new(RefCell::new(Buddies::new(bytes, largest)));
-        Self { bytes: arena_bytes(bytes, largest), free, spare: Rc::default() }
+        let free = RefCell::new(Buddies::new(bytes, largest));
+        Self(Rc::new(Arena { bytes: arena_bytes(bytes, largest), free, spare: RefCell::default() }))
     }
 }
 
@@ -50,8 +53,8 @@ impl DerefMut for HeapBuffer {
 
 impl Drop for HeapBuffer {
     fn drop(&mut self) {
-        self.arena.free.borrow_mut().give_back(&self.block);
-        self.arena.spare.borrow_mut().push(std::mem::take(&mut self.bytes));
+        self.arena.0.free.borrow_mut().give_back(&self.block);
+        self.arena.0.spare.borrow_mut().push(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -59,29 +62,31 @@ impl Memory for HeapArena {
     type Buffer = HeapBuffer;
 
     fn take(&self, length: usize, what: Use) -> Option<HeapBuffer> {
-        let block = self.free.borrow_mut().take(length, what)?;
-        let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
-        bytes.resize(length, 0xee);
+        let block = self.0.free.borrow_mut().take(length, what)?;
+        let mut bytes = self.0.spare.borrow_mut().pop().unwrap_or_default();
+        if bytes.len() != length {
+            bytes.resize(length, 0xee);
+        }
         Some(HeapBuffer { arena: self.clone(), block, bytes })
     }
 
     fn has(&self, length: usize) -> bool {
-        self.free.borrow().has(length)
+        self.0.free.borrow_mut().has(length)
     }
 
     fn usage(&self) -> (usize, usize) {
-        (self.free.borrow().used(), self.bytes)
+        (self.0.free.borrow().used(), self.0.bytes)
     }
 
     fn data_used(&self) -> usize {
-        self.free.borrow().data_used()
+        self.0.free.borrow().data_used()
     }
 
     fn reserve_used(&self) -> usize {
-        self.free.borrow().reserve_used()
+        self.0.free.borrow().reserve_used()
     }
 
     fn data_freed(&self) -> u64 {
-        self.free.borrow().data_freed()
+        self.0.free.borrow().data_freed()
     }
 }

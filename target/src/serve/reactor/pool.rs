@@ -70,7 +70,7 @@ impl Memory for Pool {
 
     #[inline]
     fn has(&self, length: usize) -> bool {
-        self.0.free.borrow().has(length)
+        self.0.free.borrow_mut().has(length)
     }
 
     fn usage(&self) -> (usize, usize) {
