@@ -87,6 +87,20 @@ impl MemoryGrant {
         self.pages
     }
 
+    /// Returns whether both are memory of one host's commands on one session, of the same part.
+    #[inline]
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.flow == other.flow && self.part == other.part
+    }
+
+    /// Adds the memory of a grant [like](Self::is_like) this one, to be given back together.
+    #[inline]
+    pub fn join(&mut self, other: Self) {
+        debug_assert!(self.is_like(&other), "grants of two parts are given back apart");
+        self.pages += other.pages;
+    }
+
     /// Returns whether the memory belongs to the part that is [set aside](Session::set_aside) for
     /// the tenant.
     #[must_use]
@@ -175,6 +189,8 @@ pub struct MemoryGate<T> {
     holder_of: FxHashMap<HostId, usize>,
     /// Flows with waiting commands whose hosts held little, longest wait first.
     needy: VecDeque<MemoryFlowId>,
+    /// Number of flows that are blocked.
+    blocked: usize,
     /// Memory that is set aside for tenants.
     asides: Asides<MemoryFlowId>,
     entries: Slab<Entry<T>>,
@@ -186,6 +202,12 @@ const fn pages_of(bytes: u32) -> u32 {
         0 => 1,
         pages => pages,
     }
+}
+
+/// Returns whether a host that holds `held` of `all` pages may have `more`.
+#[inline]
+const fn fits_host(all: u32, held: u32, more: u32) -> bool {
+    held == 0 || (held as u64 + more as u64) * HOST_PART as u64 <= all as u64
 }
 
 impl<T> MemoryGate<T> {
@@ -210,6 +232,7 @@ impl<T> MemoryGate<T> {
             holders: Slab::new(),
             holder_of: FxHashMap::default(),
             needy: VecDeque::new(),
+            blocked: 0,
             asides: Asides::new(false),
             entries: Slab::new(),
         }
@@ -340,17 +363,18 @@ impl<T> MemoryGate<T> {
     /// Returns whether a host that holds `held` pages may have `pages` more.
     #[inline]
     fn fits_host(&self, held: u32, pages: u32) -> bool {
-        let all = u64::from(held) + u64::from(pages);
-        held == 0 || all * u64::from(HOST_PART) <= u64::from(self.pages)
+        fits_host(self.pages, held, pages)
     }
 
     /// Returns whether there is memory for a command whose turn it is. A command that is larger
     /// than the memory beside the reserve goes alone.
     #[inline]
     fn fits_in_turn(&self, tenant: Option<usize>, pages: u32) -> bool {
-        let alone = self.free == self.pages
-            && pages.min(self.pages) <= self.free.saturating_sub(self.others);
-        alone || pages <= self.room(tenant).saturating_sub(self.pages / RESERVE_PART)
+        let alone = || {
+            self.free == self.pages
+                && pages.min(self.pages) <= self.free.saturating_sub(self.others)
+        };
+        pages <= self.room(tenant).saturating_sub(self.pages / RESERVE_PART) || alone()
     }
 
     /// Returns whether a host that holds `held` pages may have `pages` more out of turn.
@@ -363,12 +387,37 @@ impl<T> MemoryGate<T> {
     /// the reserve. `None` where a command of the flow waits, or there is no memory for this one.
     #[inline]
     pub fn pass(&mut self, flow: MemoryFlowId, class: Class, bytes: u32) -> Option<MemoryGrant> {
-        let MemoryFlow { waiting, node, .. } = *self.used(flow)?;
+        let pages = pages_of(bytes);
+        // As a rule no command waits, nothing is set aside and there is room.
+        if self.working == 0
+            && self.asides.is_empty()
+            && pages <= self.room(None).saturating_sub(self.pages / RESERVE_PART)
+            && let Some(of) = self.flows.get_mut(flow.0.at())
+            && of.waiting == 0
+            && let Some(holder) = self.holders.get_mut(of.holder)
+            && fits_host(self.pages, holder.pages, pages)
+        {
+            of.pages += pages;
+            holder.pages += pages;
+            self.free -= pages;
+            return Some(MemoryGrant { flow, pages, part: Part::Shared });
+        }
+        self.pass_if_allowed(flow, class, bytes)
+    }
+
+    /// Takes memory for a command as [`Self::pass`] does.
+    fn pass_if_allowed(
+        &mut self,
+        flow: MemoryFlowId,
+        class: Class,
+        bytes: u32,
+    ) -> Option<MemoryGrant> {
+        let &MemoryFlow { waiting, node, holder, aside: tenant, .. } =
+            self.flows.get(flow.0.at())?;
         if waiting > 0 {
             return None;
         }
-        let (held, pages) = (self.held_by_host(flow), pages_of(bytes));
-        let tenant = self.tenant(flow);
+        let (held, pages) = (self.holders.get(holder)?.pages, pages_of(bytes));
         if self.passes_in_turn(tenant, held, pages) {
             return Some(self.hold(flow, pages, Part::Shared));
         }
@@ -421,10 +470,12 @@ impl<T> MemoryGate<T> {
             if let Some(holder) = self.holders.get_mut(holder) {
                 holder.pages += pages;
             }
-            if tenant.is_some() && pages <= self.asides.left(tenant) {
-                part = Part::Aside;
+            if tenant.is_some() {
+                if pages <= self.asides.left(tenant) {
+                    part = Part::Aside;
+                }
+                self.asides.take(tenant, pages);
             }
-            self.asides.take(tenant, pages);
         }
         if part == Part::Reserve {
             self.reserved += pages;
@@ -568,7 +619,8 @@ impl<T> MemoryGate<T> {
             let entry = self.entry(id)?;
             let (bytes, pages, flow_id) = (entry.bytes, pages_of(entry.bytes), entry.flow);
             if !self.fits_host(self.held_by_host(flow_id), pages) {
-                self.used(flow_id)?.blocked = true;
+                let was_blocked = std::mem::replace(&mut self.used(flow_id)?.blocked, true);
+                self.blocked += usize::from(!was_blocked);
                 self.order.block_node(leaf);
                 self.sync();
                 continue;
@@ -603,12 +655,19 @@ impl<T> MemoryGate<T> {
         let Some(flow) = self.used(id) else { return };
         debug_assert!(flow.pages >= pages, "a flow holds the pages of its commands");
         flow.pages = flow.pages.saturating_sub(pages);
+        let is_used = flow.references > 0 || flow.waiting > 0 || flow.pages > 0;
         let (holder, tenant) = (flow.holder, flow.aside);
         self.asides.give_back(tenant, pages);
         if let Some(holder) = self.holders.get_mut(holder) {
             holder.pages = holder.pages.saturating_sub(pages);
         }
-        self.forget_unused(id);
+        if !is_used {
+            self.forget_unused(id);
+        }
+        if self.entries.is_empty() && self.blocked == 0 {
+            // Nobody waits for what came back.
+            return;
+        }
         let others = self.holders.get(holder).map_or(0, |holder| holder.flows.len());
         for at in 0..others {
             let Some(&id) = self.holders.get(holder).and_then(|holder| holder.flows.get(at)) else {
@@ -628,6 +687,7 @@ impl<T> MemoryGate<T> {
         let Some(flow) = self.used(id) else { return };
         if std::mem::take(&mut flow.blocked) {
             let node = flow.node;
+            self.blocked -= 1;
             self.order.unblock_node(node);
             self.sync();
         }
@@ -672,8 +732,9 @@ impl<T> MemoryGate<T> {
         if flow.references > 0 || flow.waiting > 0 || flow.pages > 0 {
             return;
         }
-        let MemoryFlow { session, host, node, holder, needy, aside, .. } =
+        let MemoryFlow { session, host, node, holder, needy, blocked, aside, .. } =
             self.flows.remove(id.0.at());
+        self.blocked -= usize::from(blocked);
         self.asides.leave(aside, id);
         self.by_host.remove(&(session.id(), host));
         if needy {

@@ -76,6 +76,12 @@ impl<F: Copy + PartialEq> Asides<F> {
         aside.map_or(0, |aside| pages(&aside.session).saturating_sub(aside.held))
     }
 
+    /// Returns whether nothing is set aside for anybody.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.tenants.is_empty()
+    }
+
     /// Returns the number of unused pages set aside for all tenants but one.
     #[inline]
     pub(super) fn left_to_others(&self, but: Option<usize>) -> u32 {

@@ -142,6 +142,19 @@ fn no_host_has_more_than_a_quarter() {
 }
 
 #[test]
+fn host_goes_on_after_its_blocked_command_was_withdrawn() {
+    let (sessions, mut gate) = (sessions(), gate(64));
+    let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
+    let first = gate.pass(flow, Class::Low, 16 * PAGE).unwrap();
+    let waits = gate.enqueue(flow, Class::Low, 16 * PAGE, 2);
+    assert!(gate.pull().is_none(), "the host has its quarter");
+    assert_eq!(gate.cancel(waits), Some(2));
+    gate.give_back(first);
+    gate.enqueue(flow, Class::Low, 16 * PAGE, 3);
+    assert_eq!(gate.pull().map(|(n, grant)| (n, grant.pages())), Some((3, 16)));
+}
+
+#[test]
 fn a_host_has_one_quarter_whatever_its_sessions() {
     let sessions = sessions();
     let mut gate = gate(1024);

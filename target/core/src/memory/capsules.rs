@@ -15,6 +15,8 @@ use crate::reactor::context::Context;
 pub(crate) struct CapsuleMemory {
     /// The host's flow at the gate to this memory; none once the connection ends.
     flow: Option<MemoryFlowId>,
+    /// Whether there is known to be room: since the last look, nothing was taken.
+    has_room: bool,
 }
 
 impl CapsuleMemory {
@@ -24,25 +26,37 @@ impl CapsuleMemory {
         session: &Arc<Session>,
         host: HostId,
     ) -> Self {
-        Self { flow: Some(io.stages.capsules.gate().flow(session, host)) }
+        Self { flow: Some(io.stages.capsules.gate().flow(session, host)), has_room: false }
     }
 
     /// Takes a buffer for `bytes` bytes that came with a command of a class, and a lease of its
     /// memory.
     pub(crate) fn take<D: Driver>(
-        &self,
+        &mut self,
         io: &mut Context<D>,
         class: Class,
         bytes: usize,
     ) -> Option<(Lease, Buffer<D>)> {
+        self.has_room = false;
         let each = io.settings.in_capsule_data;
         let lease = io.stages.capsules.lease_now(self.flow?, class, each)?;
         Some((lease, io.buffers.for_capsule(bytes)?))
     }
 
+    /// Notes that other hosts may have taken buffers.
+    #[inline]
+    pub(crate) fn look_again(&mut self) {
+        self.has_room = false;
+    }
+
     /// Returns whether the host may get a buffer now.
     #[inline]
-    pub(crate) fn has_room<D: Driver>(&self, io: &Context<D>) -> bool {
+    pub(crate) fn has_room<D: Driver>(&mut self, io: &Context<D>) -> bool {
+        self.has_room = self.has_room || self.find_room(io);
+        self.has_room
+    }
+
+    fn find_room<D: Driver>(&self, io: &Context<D>) -> bool {
         let each = io.settings.in_capsule_data;
         self.flow.is_some_and(|flow| io.stages.capsules.may_lease(flow, each))
             && io.buffers.has_for_capsule(each as usize)

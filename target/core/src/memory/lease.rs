@@ -83,7 +83,10 @@ impl<T> LeaseGate<T> {
     #[inline]
     pub(crate) fn take_back(&mut self) {
         let mut returned = self.returned.borrow_mut();
-        self.back |= !returned.is_empty();
+        if returned.is_empty() {
+            return;
+        }
+        self.back = true;
         for grant in returned.drain(..) {
             self.gate.give_back(grant);
         }
@@ -115,7 +118,13 @@ pub(crate) struct Lease {
 impl Drop for Lease {
     #[inline]
     fn drop(&mut self) {
-        self.returned.borrow_mut().extend(self.grant.take());
+        let Some(grant) = self.grant.take() else { return };
+        let mut returned = self.returned.borrow_mut();
+        // Leases of one host usually end one after the other.
+        match returned.last_mut() {
+            Some(last) if last.is_like(&grant) => last.join(grant),
+            _ => returned.push(grant),
+        }
     }
 }
 

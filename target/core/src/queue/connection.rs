@@ -233,6 +233,7 @@ impl<D: Driver> Connection<D> {
     fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>, credit: u32) -> u32 {
         if let Stage::Io(queue) = &mut self.stage {
             queue.refresh(io, self.queue.key);
+            queue.look_again();
         }
         io.stages.capsules.take_back();
         // Discards earlier steps: they belong to turns at a device.
@@ -435,6 +436,9 @@ impl<D: Driver> Connection<D> {
         }
         let unsent = self.unsent();
         let (queue, stage) = (&self.queue, &mut self.stage);
+        if let Stage::Io(io_queue) = stage {
+            io_queue.look_again();
+        }
         let why = Self::must_wait(queue, stage, io, &self.held.kept(), unsent);
         match why {
             Some(Pause::Room) => {

@@ -584,6 +584,12 @@ impl<D: Driver> IoQueue<D> {
         self.capsules.leave(io);
     }
 
+    /// Notes that other queues may have taken memory since the last command.
+    #[inline]
+    pub(crate) fn look_again(&mut self) {
+        self.capsules.look_again();
+    }
+
     /// Returns whether no command may be taken now: the next one might find no buffer for its in-capsule data, or
     /// too many commands wait.
     #[inline]
