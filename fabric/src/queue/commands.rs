@@ -165,6 +165,14 @@ impl Commands {
         self.get(slot).is_some()
     }
 
+    /// Returns the identifier of the command in that slot, and whether nothing of its data is on its way; `None` if the
+    /// slot holds no command.
+    #[inline]
+    pub(crate) fn find(&self, slot: SlotId) -> Option<(u16, bool)> {
+        let command = self.get(slot)?;
+        Some((command.sqe.cid.get(), command.awaiting == Awaiting::Nothing))
+    }
+
     /// Returns whether nothing of the command's data is on its way.
     #[inline]
     pub(crate) fn is_settled(&self, slot: SlotId) -> bool {

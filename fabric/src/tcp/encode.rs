@@ -18,8 +18,9 @@ use crate::queue::Payload;
 pub(crate) struct Encoder {
     pub(crate) header_digest: bool,
     pub(crate) data_digest: bool,
-    /// Alignment of data in bytes: 4..=128.
-    pub(crate) alignment: u8,
+    /// Offsets of the data in bytes, in a capsule and in a data PDU.
+    capsule_pdo: u8,
+    data_pdo: u8,
 }
 
 /// The place of a data PDU in its command's data.
@@ -35,11 +36,21 @@ pub(crate) struct Piece {
 
 impl Default for Encoder {
     fn default() -> Self {
-        Self { header_digest: false, data_digest: false, alignment: 4 }
+        Self::new(false, false, 4)
     }
 }
 
 impl Encoder {
+    /// Makes the form of PDUs with these digests, whose data is at multiples of `alignment` bytes: 4..=128.
+    pub(crate) fn new(header_digest: bool, data_digest: bool, alignment: u8) -> Self {
+        let digest = if header_digest { 4 } else { 0 };
+        let pdo = |kind: PduType| {
+            (kind.header_length() + digest).checked_next_multiple_of(alignment).unwrap_or(u8::MAX)
+        };
+        let (capsule_pdo, data_pdo) = (pdo(PduType::CapsuleCmd), pdo(PduType::C2hData));
+        Self { header_digest, data_digest, capsule_pdo, data_pdo }
+    }
+
     /// Returns the alignment in bytes that an HPDA or CPDA of 0..=31 asks for.
     pub(crate) fn alignment_of(pda: u8) -> u8 {
         (pda.min(super::MAX_PDA) + 1) * 4
@@ -62,7 +73,8 @@ impl Encoder {
 
     /// Returns the header of a PDU with `length` bytes of data.
     fn with_data(&self, kind: PduType, flags: Flags, length: u32) -> Header {
-        let pdo = self.digested(kind).next_multiple_of(self.alignment);
+        let is_capsule = kind == PduType::CapsuleCmd;
+        let pdo = if is_capsule { self.capsule_pdo } else { self.data_pdo };
         let (digest_flag, digest) =
             if self.data_digest { (Flags::DATA_DIGEST, 4) } else { (Flags::empty(), 0) };
         let plen = u32::from(pdo).saturating_add(length).saturating_add(digest);

@@ -183,7 +183,7 @@ impl<P: Payload + Clone> HostConnection<P> {
         (self.rules.header_digest, self.rules.data_digest) = (header, data);
         self.rules.initialized = true;
         let alignment = Encoder::alignment_of(response.pda);
-        self.encoder = Encoder { header_digest: header, data_digest: data, alignment };
+        self.encoder = Encoder::new(header, data, alignment);
         self.max_h2c_data = max_h2c_data & !3;
         self.state = State::Ready;
         Ok(HostReceived::Ready { max_h2c_data, header_digest: header, data_digest: data })

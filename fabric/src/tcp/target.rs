@@ -178,7 +178,7 @@ impl<P: Payload> TargetConnection<P> {
         (self.rules.header_digest, self.rules.data_digest) = (header, data);
         self.rules.initialized = true;
         let alignment = Encoder::alignment_of(request.pda);
-        self.encoder = Encoder { header_digest: header, data_digest: data, alignment };
+        self.encoder = Encoder::new(header, data, alignment);
         self.host_r2t_limit = request.limit.get().saturating_add(1);
         let (cpda, limit) = (self.params.cpda, self.params.max_h2c_data);
         encode::initialize(
@@ -300,19 +300,25 @@ impl<P: Payload> TargetConnection<P> {
     /// part that is always inlined.
     #[inline(always)]
     fn send(&mut self, slot: SlotId, data: P, offset: u32, last: bool, result: u64) {
-        if self.commands.holds(slot) {
+        if let Some((cid, is_settled)) = self.commands.find(slot) {
             let kept = self.tx.keep(data);
-            self.send_kept(slot, kept, offset, last, result);
+            self.send_kept((slot, cid, is_settled), kept, offset, last, result);
         }
     }
 
-    fn send_kept(&mut self, slot: SlotId, kept: Kept, offset: u32, last: bool, result: u64) {
-        let cccid = self.commands.cid(slot);
+    fn send_kept(
+        &mut self,
+        (slot, cccid, is_settled): (SlotId, u16, bool),
+        kept: Kept,
+        offset: u32,
+        last: bool,
+        result: u64,
+    ) {
         let success = last
             && !self.commands.sq_flow_control()
             && result == 0
             && kept.length > 0
-            && self.commands.is_settled(slot);
+            && is_settled;
         let last_flags = match (last, success) {
             (_, true) => Flags::LAST | Flags::SUCCESS,
             (true, false) => Flags::LAST,
