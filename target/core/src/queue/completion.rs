@@ -11,7 +11,7 @@ use crate::machine::device::BlockDevice as _;
 use crate::machine::driver::{Driver, Ended, Job};
 use crate::reactor::context::Context;
 use crate::stats::charge::Charge;
-use crate::stats::counters::IoStats;
+use crate::stats::counters::{IoStats, Time};
 use crate::stats::tally::Tally;
 use crate::stats::workloads::Workloads;
 
@@ -78,9 +78,9 @@ impl Completion {
         job: &Job<D>,
         status: Status,
     ) {
-        let waited = job.started.ns_since(job.arrived);
-        let in_device = io.now.ns_since(job.started);
-        let nanos = io.now.ns_since(job.arrived);
+        let waited = Time::of(job.started.ns_since(job.arrived));
+        let in_device = Time::of(io.now.ns_since(job.started));
+        let all_time = Time::of(io.now.ns_since(job.arrived));
         let bytes = match job.command.transfer(job.device.format()) {
             Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
             Transfer::None => 0,
@@ -89,14 +89,14 @@ impl Completion {
         let own = (&*self.stats, workloads.stats(workload, io.settings.reactor));
         let all = io.stats_of(Some(&job.device), class, account, own);
         for stats in all.into_iter().flatten() {
-            stats.queueing.record(waited, 1);
-            stats.service.record(in_device, 1);
+            stats.queueing.record_time(waited, 1);
+            stats.service.record_time(in_device, 1);
             let (kind, bytes) = match job.command {
                 IoCommand::Read { .. } => (&stats.read, bytes),
                 IoCommand::Write { .. } => (&stats.write, bytes),
                 _ => (&stats.other, 0),
             };
-            kind.record(1, bytes, nanos);
+            kind.record_time(1, bytes, all_time);
             if !status.is_success() {
                 kind.errors(1);
             }

@@ -244,9 +244,22 @@ impl Dispatch {
             }
             Style::Queued => {
                 queue.commands.change(slot, State::InDevice);
-                self.launch(queue, io, job)
+                self.in_device += 1;
+                // A job is large: it is moved as seldom as possible.
+                let started = io.driver.launch(job);
+                self.launched(queue, io, started)
             }
         }
+    }
+
+    /// Notes that a job has left its device. Returns false for a slice, after which its command may go on.
+    #[inline]
+    pub(crate) fn leave_device<D: Driver>(&mut self, queue: &mut Queue<D>, job: &Job<D>) -> bool {
+        let is_slice = queue.commands.slice_in_device(job.origin.1).is_some();
+        if !is_slice {
+            self.in_device = self.in_device.saturating_sub(1);
+        }
+        !is_slice
     }
 
     /// Starts a job in a queued device.
@@ -264,6 +277,7 @@ impl Dispatch {
     }
 
     /// Follows a job that was started again, or is over.
+    #[inline]
     pub(crate) fn launched<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,
@@ -273,13 +287,11 @@ impl Dispatch {
         match started {
             Started::<D>::Running => Outcome::Underway,
             Started::<D>::Ended(ended) => {
-                self.in_device = self.in_device.saturating_sub(1);
-                let slot = ended.job.origin.1;
-                if queue.commands.slice_in_device(slot).is_some() {
-                    self.slice_ended(queue, io, ended)
-                } else {
-                    Outcome::Ended(ended)
+                if self.leave_device(queue, &ended.job) {
+                    return Outcome::Ended(ended);
                 }
+                self.in_device = self.in_device.saturating_sub(1);
+                self.slice_ended(queue, io, ended)
             }
             Started::<D>::NoMemory(job) => {
                 self.in_device = self.in_device.saturating_sub(1);

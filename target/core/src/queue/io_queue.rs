@@ -420,8 +420,14 @@ impl<D: Driver> IoQueue<D> {
         &mut self,
         queue: &mut Queue<D>,
         io: &mut Context<D>,
-        started: Started<D>,
+        mut started: Started<D>,
     ) {
+        if let Started::<D>::Ended(ended) = &mut started
+            && self.dispatch.leave_device(queue, &ended.job)
+        {
+            self.ended(queue, io, ended);
+            return;
+        }
         let Some(slot) = started.slot() else { return };
         let outcome = self.dispatch.launched(queue, io, started);
         self.follow(queue, io, slot, outcome);
@@ -456,7 +462,7 @@ impl<D: Driver> IoQueue<D> {
     ) {
         match outcome {
             Outcome::Underway => {}
-            Outcome::Ended(ended) => self.ended(queue, io, ended),
+            Outcome::Ended(mut ended) => self.ended(queue, io, &mut ended),
             Outcome::DeviceGone => self.settle_without_device(queue, io, slot),
             Outcome::Stopped => {
                 queue.settle(slot, Status::ABORT_REQUESTED);
@@ -479,12 +485,12 @@ impl<D: Driver> IoQueue<D> {
     }
 
     /// Answers a command that has ended in its device.
-    fn ended(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, mut ended: Ended<D>) {
-        let status = self.completion.end(io, &self.arrival.workloads, &mut ended);
+    fn ended(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, ended: &mut Ended<D>) {
+        let status = self.completion.end(io, &self.arrival.workloads, ended);
         let Ended::<D> { job, result, .. } = ended;
-        let slot = job.origin.1;
+        let (slot, result) = (job.origin.1, *result);
         queue.commands.release(slot);
-        let data = match (job.held, job.lease, job.buffer) {
+        let data = match (job.held.take(), job.lease.take(), job.buffer.take()) {
             (Some(blocks), lease, _) => Some(TxData::Held(Leased::new(blocks, lease))),
             (_, lease, Some(buffer)) => Some(TxData::Buffer(Leased::new(buffer, lease))),
             _ => None,

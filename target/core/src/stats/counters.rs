@@ -52,14 +52,34 @@ pub fn bucket_end_ns(index: usize) -> u64 {
     (SUB as u64 + sub as u64 + 1) << (octave - 1)
 }
 
+/// A time in nanoseconds with its bucket, for an event that several histograms record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    ns: u64,
+    bucket: usize,
+}
+
+impl Time {
+    #[inline]
+    pub(crate) fn of(ns: u64) -> Self {
+        Self { ns, bucket: bucket_of(ns) }
+    }
+}
+
 impl Histogram {
     /// Records `n` events of `ns` nanoseconds each.
     #[inline]
     pub fn record(&self, ns: u64, n: u64) {
-        if let Some(cell) = self.counts.get(bucket_of(ns)) {
+        self.record_time(Time::of(ns), n);
+    }
+
+    /// Records `n` events that took a time each.
+    #[inline]
+    pub(crate) fn record_time(&self, time: Time, n: u64) {
+        if let Some(cell) = self.counts.get(time.bucket) {
             add(cell, n);
         }
-        add(&self.sum_ns, ns.wrapping_mul(n));
+        add(&self.sum_ns, time.ns.wrapping_mul(n));
     }
 
     /// Copies the histogram, for reading.
@@ -171,9 +191,15 @@ impl OpStats {
     /// Records `n` operations that together moved `bytes` bytes and took `ns` nanoseconds each.
     #[inline]
     pub fn record(&self, n: u64, bytes: u64, ns: u64) {
+        self.record_time(n, bytes, Time::of(ns));
+    }
+
+    /// Records `n` operations as [`Self::record`] does, which took a time each.
+    #[inline]
+    pub(crate) fn record_time(&self, n: u64, bytes: u64, time: Time) {
         add(&self.ops, n);
         add(&self.bytes, bytes);
-        self.latency.record(ns, n);
+        self.latency.record_time(time, n);
     }
 
     /// Counts `n` operations that failed; they count in [`Self::record`] too.

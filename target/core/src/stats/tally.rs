@@ -8,7 +8,7 @@ use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Status;
 
 use super::accounts::Account;
-use super::counters::IoStats;
+use super::counters::{IoStats, Time};
 use super::workloads::WorkloadId;
 
 /// The statistics that commands are counted for.
@@ -97,7 +97,7 @@ impl Tally {
         of: impl Fn(&Counted) -> [Option<&'a IoStats>; 5],
     ) {
         for run in self.0.drain(..) {
-            let nanos = now.ns_since(run.since);
+            let time = Time::of(now.ns_since(run.since));
             for stats in of(&run.of).into_iter().flatten() {
                 let kinds = [
                     (&stats.read, run.reads, run.read_bytes, run.read_errors),
@@ -106,13 +106,13 @@ impl Tally {
                 ];
                 for (kind, count, bytes, errors) in kinds {
                     if count > 0 {
-                        kind.record(count, bytes, nanos);
+                        kind.record_time(count, bytes, time);
                         kind.errors(errors);
                     }
                 }
                 let count = run.reads + run.writes + run.others;
                 stats.queueing.record(0, count);
-                stats.service.record(nanos, count);
+                stats.service.record_time(time, count);
             }
         }
     }
