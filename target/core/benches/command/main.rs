@@ -1,7 +1,7 @@
 //! Measures the cost of a command in the core, over TCP and over RDMA.
 //!
 //! `cargo bench -p sluice-core --features testing --bench command -- TRANSPORT DEVICE OPERATION BYTES DEPTH
-//! COMMANDS` executes commands and prints the time of each; `benches/instructions.sh` prints their cost in
+//! COMMANDS` executes commands and prints the time of each; `benches/instructions.py` prints their cost in
 //! instructions, which other load does not change.
 //!
 //! TRANSPORT is `tcp` or `rdma`; DEVICE is `memory` (carried out on the spot, larger reads sent from where
@@ -35,6 +35,6 @@ fn main() {
         depth,
     };
     let mut scene = Scene::new(load);
-    let counted = scene.run(commands);
+    let counted = scene.measure(commands);
     println!("{:.1} ns for a command", counted.as_nanos() as f64 / f64::from(commands));
 }
