@@ -115,8 +115,7 @@ impl<T: Copy> Arbiter<T> {
         }
         // The flow may have gone with its device.
         if let Some(of) = self.flows.find_mut(flow) {
-            debug_assert!(of.charged > 0, "no command is settled twice");
-            of.charged = of.charged.saturating_sub(1);
+            of.uncount_charged();
             self.forget_flow(flow.0.name);
         }
     }

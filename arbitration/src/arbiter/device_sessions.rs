@@ -26,6 +26,10 @@ pub(super) struct SessionRecord {
     pub(super) covered: Option<SessionId>,
     /// The session's own reservation.
     pub(super) reserved: Option<Arc<Reserved>>,
+    /// Commands of the session that are [announced](super::Arbiter::announce).
+    pub(super) announced: u32,
+    /// Announced commands that the session's own reservation covers.
+    pub(super) announced_below: u32,
     /// The leaves of hosts whose reads, or writes, the session's limit on them holds back.
     held: ByDirection<HeldBack>,
 }
@@ -72,6 +76,8 @@ const NO_RECORD: SessionRecord = SessionRecord {
     state: ReservationState::None,
     covered: None,
     reserved: None,
+    announced: 0,
+    announced_below: 0,
     held: ByDirection { reads: HeldBack::NONE, writes: HeldBack::NONE },
 };
 

@@ -405,8 +405,8 @@ impl<T: Copy> Arbiter<T> {
         let reserved = queue.sessions.reservation_over(head.work.session)?;
         let Work { write, bytes, .. } = head.work;
         Some(match reserved.has_budget(now) {
-            true => reserved.charge_waited(now, arrived, write, bytes),
-            false => reserved.pass(now, arrived, write, bytes),
+            true => reserved.charge_waited(now, (arrived, entered), write, bytes),
+            false => reserved.pass(now, (arrived, entered), write, bytes),
         })
     }
 

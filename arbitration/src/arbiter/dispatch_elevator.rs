@@ -45,7 +45,13 @@ impl<T: Copy> Arbiter<T> {
                     continue;
                 }
             };
-            let charge = self.charge(now, device, &head);
+            let mut charge = self.charge(now, device, &head);
+            if let Some(charge) = &mut charge
+                && let Some(queue) = self.devices.kept(device)
+                && let Some(reserved) = queue.sessions.charged_by(head.work.session, charge)
+            {
+                reserved.wait_in_order(charge);
+            }
             self.dequeue(now, device, &next, &head, ends);
             self.enter_elevator(now, device, &next, head.id, (set, charge));
         }
@@ -104,9 +110,14 @@ impl<T: Copy> Arbiter<T> {
         }
         let is_reserved = queue.sessions.has_reservations();
         let id = queue.elevator.as_mut()?.pick(now, is_reserved)?;
-        let Held { set, charge, .. } = self.entries.take_held(id)?;
+        let Held { set, mut charge, .. } = self.entries.take_held(id)?;
         let Entry { flow, class, write, bytes, content, operations, .. } = *self.entries.at(id);
         let session = self.flows.at(flow).session;
+        if let Some(charge) = &mut charge
+            && let Some(reserved) = queue.sessions.charged_by(session, charge)
+        {
+            reserved.enter_device(now, charge);
+        }
         let price = queue.device.window.price(write, bytes);
         // There is room; by how much it is exceeded matters less than the order by LBA.
         queue.device.window.put_in(price);

@@ -6,7 +6,7 @@ use super::Arbiter;
 use super::entries::{Entry, Held};
 use super::flows::HostFlow;
 use super::grant::{Grant, Holds, Work};
-use super::ids::{EntryId, HostFlowId, HostFlowIndex};
+use super::ids::{Announced, EntryId, HostFlowId, HostFlowIndex};
 use super::queue::Place;
 use super::submission::Submission;
 use crate::credit::Cost;
@@ -69,6 +69,31 @@ impl<T: Copy> Arbiter<T> {
             return self.enqueue_resent((now, arrived), flow, class, &submission);
         }
         self.append((now, arrived), flow.0.name, class, &submission, Some(submission.item))
+    }
+
+    /// Announces a command of a flow that waits for memory, or for the data of its host, before it is
+    /// [enqueued](Self::enqueue_since): a reservation's demand begins with it. `None` if no reservation is concerned.
+    #[inline]
+    pub fn announce(&mut self, now: Nanos, flow: HostFlowId) -> Option<Announced> {
+        let found = self.flows.find_mut(flow)?;
+        let queue = self.devices.kept_mut(found.device)?;
+        if !queue.sessions.has_reservations() || !queue.sessions.announce(now, found.session) {
+            return None;
+        }
+        found.charged += 1;
+        Some(Announced(flow))
+    }
+
+    /// Notes that an announced command was enqueued, or will not be.
+    pub fn end_announced(&mut self, now: Nanos, Announced(flow): Announced) {
+        // The flow may have gone with its device.
+        let Some(found) = self.flows.find_mut(flow) else { return };
+        found.uncount_charged();
+        let HostFlow { device, session, .. } = *found;
+        if let Some(queue) = self.devices.kept_mut(device) {
+            queue.sessions.end_announced(now, session);
+        }
+        self.forget_flow(flow.0.name);
     }
 
     /// Enqueues a resent command, which is charged already, under the root session: its own session may

@@ -25,7 +25,7 @@ pub(super) struct HostFlow {
     /// Whether neither limits, bounded credits, a reservation nor an order by LBA concern the flow:
     /// with nothing waiting, its commands need only room in the window.
     pub(super) plain: bool,
-    /// Commands in the device that were charged to a reservation.
+    /// Commands that a reservation counts: announced ones, and those in the device that were charged to it.
     pub(super) charged: u32,
     /// Neighbours among the flows at the device.
     at_device: Neighbours,
@@ -65,6 +65,13 @@ impl HostFlow {
     /// Returns whether nobody uses the flow and nothing of it is here.
     pub(super) fn is_unused(&self) -> bool {
         self.references == 0 && self.waiting == 0 && self.charged == 0
+    }
+
+    /// Counts one command less that a reservation counts.
+    #[inline]
+    pub(super) fn uncount_charged(&mut self) {
+        debug_assert!(self.charged > 0, "no command is settled twice");
+        self.charged = self.charged.saturating_sub(1);
     }
 
     /// Counts one command that waits less.

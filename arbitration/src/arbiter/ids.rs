@@ -12,6 +12,12 @@ pub struct DeviceId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostFlowId(pub(super) Tagged<HostFlowIndex>);
 
+/// A command that waits before the arbiter: see [`Arbiter::announce`](super::Arbiter::announce). End it with
+/// [`Arbiter::end_announced`](super::Arbiter::end_announced).
+#[derive(Debug)]
+#[must_use = "a reservation has demand until the announcement is ended"]
+pub struct Announced(pub(super) HostFlowId);
+
 /// A command that waits. Another command may have the same name once this one has been dispatched
 /// or cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

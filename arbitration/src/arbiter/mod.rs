@@ -67,7 +67,7 @@ use devices::Devices;
 use entries::Entries;
 use flows::Flows;
 pub use grant::Grant;
-pub use ids::{DeviceId, EntryId, HostFlowId};
+pub use ids::{Announced, DeviceId, EntryId, HostFlowId};
 pub use own_order::WeightedQueue;
 pub use pull::Pull;
 use queue::DeviceQueue;

@@ -74,6 +74,7 @@ impl DeviceSessions {
         for old in before.iter() {
             if !self.terms.iter().any(|new| Arc::ptr_eq(&new.reserved, &old.reserved)) {
                 old.reserved.note_idle(now, self.reactor);
+                old.reserved.note_announced(now, self.reactor, false);
             }
         }
         self.due.clear();
@@ -81,6 +82,7 @@ impl DeviceSessions {
         self.blocked.clear();
         for record in self.order.all_of_owner() {
             (record.state, record.covered, record.reserved) = (ReservationState::None, None, None);
+            record.announced_below = 0;
         }
         for term in self.terms.iter() {
             let session = term.session.id();
@@ -97,8 +99,11 @@ impl DeviceSessions {
         for session in sessions {
             let mut line = std::iter::successors(Some(session), |at| self.place(*at).parent);
             let covering = line.find(|at| self.reservation(*at).is_some());
-            if let Some(record) = self.order.of_owner(session) {
-                record.covered = covering;
+            let Some(record) = self.order.of_owner(session) else { continue };
+            record.covered = covering;
+            let announced = record.announced;
+            if let Some(covering) = covering.and_then(|covering| self.order.of_owner(covering)) {
+                covering.announced_below += announced;
             }
         }
         for term in Arc::clone(&self.terms).iter() {
@@ -112,6 +117,43 @@ impl DeviceSessions {
         match top.is_some_and(|top| self.first_class(top).is_some()) {
             true => reserved.note_demand(now, self.reactor),
             false => reserved.note_idle(now, self.reactor),
+        }
+        let record = self.record(session);
+        if record.announced_below > 0 {
+            let is_demand = record.state != ReservationState::Blocked;
+            reserved.note_announced(now, self.reactor, is_demand);
+        }
+    }
+
+    /// Announces a command of a session. Returns false if no reservation covers the session.
+    pub(super) fn announce(&mut self, now: Nanos, session: SessionId) -> bool {
+        let Some(covering) = self.covering(session) else { return false };
+        if let Some(record) = self.order.of_owner(session) {
+            record.announced += 1;
+        }
+        if let Some(record) = self.order.of_owner(covering) {
+            record.announced_below += 1;
+        }
+        if let Some(reserved) = self.reservation_of(covering)
+            && self.record(covering).state != ReservationState::Blocked
+        {
+            reserved.note_announced(now, self.reactor, true);
+        }
+        true
+    }
+
+    /// Notes that an announced command of a session has come, or will not.
+    pub(super) fn end_announced(&mut self, now: Nanos, session: SessionId) {
+        if let Some(record) = self.order.of_owner(session) {
+            record.announced = record.announced.saturating_sub(1);
+        }
+        let Some(covering) = self.covering(session) else { return };
+        let Some(record) = self.order.of_owner(covering) else { return };
+        record.announced_below = record.announced_below.saturating_sub(1);
+        if record.announced_below == 0
+            && let Some(reserved) = self.reservation_of(covering)
+        {
+            reserved.note_announced(now, self.reactor, false);
         }
     }
 
@@ -245,6 +287,7 @@ impl DeviceSessions {
     fn note_held(&self, now: Nanos, session: SessionId) {
         if let Some(reserved) = self.reservation_of(session) {
             reserved.note_idle(now, self.reactor);
+            reserved.note_announced(now, self.reactor, false);
         }
     }
 

@@ -1,11 +1,12 @@
-//! The time for which a tenant wants its reservation: while a command of it is outstanding, in the
-//! target or in the device, and between one command and the next (docs/research/sources.md, F3: reservations
-//! are kept).
+//! The time for which a tenant wants its reservation: while a command of it is outstanding, before the
+//! arbiter, in it, or in the device, and between one command and the next (docs/research/sources.md, F3:
+//! reservations are kept).
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 use units::Nanos;
 
+use super::cause::Cause;
 use super::tally::Tally;
 
 /// Divisor of a period that gives the time by which a budget may be ahead, at least.
@@ -61,17 +62,70 @@ pub(super) struct Wanted {
     pub(super) gaps: u64,
 }
 
+/// A state that begins and ends, seen by all reactors.
+#[derive(Debug, Default)]
+struct Span {
+    /// Time since which the state holds, in ns; 0: it does not hold.
+    since: AtomicU64,
+    /// Time until which it held, in ns; 0: it has not ended yet.
+    until: AtomicU64,
+}
+
+impl Span {
+    #[inline]
+    fn holds(&self) -> bool {
+        self.since.load(Relaxed) != 0
+    }
+
+    /// Begins the state, unless it holds. Returns whether it did not hold.
+    #[inline]
+    fn begin(&self, at: Nanos) -> bool {
+        !self.holds() && self.since.compare_exchange(0, at.0.max(1), Relaxed, Relaxed).is_ok()
+    }
+
+    /// Ends the state. Returns the time since which it held; `None`: it did not hold.
+    #[inline]
+    fn end(&self, at: Nanos) -> Option<Nanos> {
+        if !self.holds() {
+            return None;
+        }
+        let since = Some(self.since.swap(0, Relaxed)).filter(|since| *since != 0)?;
+        self.until.store(at.0.max(1), Relaxed);
+        Some(Nanos(since))
+    }
+
+    /// Computes for how long the state has held, in ns, from `begin` to `end`.
+    fn lasts(&self, begin: Nanos, end: Nanos) -> u64 {
+        match self.since.load(Relaxed) {
+            0 => 0,
+            since => end.ns_since(begin.max(Nanos(since))),
+        }
+    }
+
+    /// Returns the time until which it held, and `more` ns more; 0 if it has not ended yet.
+    fn until(&self, more: u64) -> Nanos {
+        match self.until.load(Relaxed) {
+            0 => Nanos::ZERO,
+            until => Nanos(until).after(more),
+        }
+    }
+}
+
 /// The demand of a tenant, over all reactors.
 ///
-/// A tenant wants something while a command of it waits in a reactor or is in the device. A gap
-/// after that counts as demand too if it is shorter than the time in which one command is
+/// A tenant wants something while a command of it waits before a reactor's arbiter, waits in the arbiter, or is in
+/// the device. A gap after that counts as demand too if it is shorter than the time in which one command is
 /// reserved: the tenant thinks. A tenant with longer gaps does not ask for the reserved rate.
+///
+/// The arbiter and the device know nothing of commands before the arbiter, so these ask for none of their time.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
-    /// Time since which a command is outstanding, in ns; 0: none is.
-    since: AtomicU64,
-    /// Time until which a command was outstanding, in ns; 0: none was yet.
-    until: AtomicU64,
+    /// A command is outstanding.
+    wanted: Span,
+    /// A command is in the arbiter or in the device.
+    here: Span,
+    /// A command is in the device.
+    served: Span,
     outstanding: Tally,
     thought: Tally,
     gaps: Tally,
@@ -80,9 +134,13 @@ pub(super) struct Demand {
     /// The same of gaps of any length below a period, each of which counts as the time in which one
     /// command is reserved at most.
     pause: AtomicU64,
-    /// Reactors in which commands wait, one bit each.
+    /// Reactors in which commands wait in the arbiter, one bit each.
     waiting: AtomicU64,
-    /// Commands in the device, or in its order by place.
+    /// Reactors in which commands wait for memory or data before they come to the arbiter, one bit each.
+    announced: AtomicU64,
+    /// Commands in the order by place.
+    ordered: AtomicU64,
+    /// Commands in the device.
     in_device: AtomicU64,
 }
 
@@ -101,26 +159,41 @@ fn follow(recent: &AtomicU64, gap: u64) {
     recent.store(next, Relaxed);
 }
 
+fn set(bits: &AtomicU64, reactor: u32) {
+    if bits.load(Relaxed) & bit(reactor) == 0 {
+        bits.fetch_or(bit(reactor), Relaxed);
+    }
+}
+
+fn clear(bits: &AtomicU64, reactor: u32) {
+    if bits.load(Relaxed) & bit(reactor) != 0 {
+        bits.fetch_and(!bit(reactor), Relaxed);
+    }
+}
+
 impl Demand {
     /// Returns whether a command is outstanding.
     #[inline]
     pub(super) fn is_outstanding(&self) -> bool {
-        self.since.load(Relaxed) != 0
+        self.wanted.holds()
     }
 
-    /// Returns until when the tenant wanted something, or will have wanted it if no command comes:
-    /// gaps of less than `interval` ns count.
-    pub(super) fn until(&self, interval: u64) -> Nanos {
-        match self.until.load(Relaxed) {
-            0 => Nanos::ZERO,
-            until => Nanos(until).after(interval),
-        }
+    /// Returns whether a command is in the arbiter or in the device.
+    #[inline]
+    pub(super) fn is_here(&self) -> bool {
+        self.here.holds()
     }
 
-    /// Returns whether the tenant wants something: a command is outstanding, or was less than
-    /// `interval` ns ago.
+    /// Returns until when a command was in the arbiter or in the device, and `interval` ns more: the tenant may think
+    /// for so long.
+    pub(super) fn here_until(&self, interval: u64) -> Nanos {
+        self.here.until(interval)
+    }
+
+    /// Returns whether the tenant wants something of the device: a command is in the arbiter or in the device, or was
+    /// less than `interval` ns ago.
     pub(super) fn is_wanting(&self, now: Nanos, interval: u64) -> bool {
-        self.is_outstanding() || now < self.until(interval)
+        self.is_here() || now < self.here_until(interval)
     }
 
     /// Returns the recent time between a completion and the next command, in ns, of gaps that
@@ -135,96 +208,111 @@ impl Demand {
         self.pause.load(Relaxed)
     }
 
-    /// Counts the commands that the tenant has outstanding: those in the device and the `waiting`
-    /// ones, at least one where any waits.
+    /// Counts the commands that the device may know of: those in it, and the `waiting` ones, at least one where any
+    /// waits.
     pub(super) fn depth(&self, waiting: u64) -> u64 {
         let waiting = if self.waits() { waiting.max(1) } else { 0 };
-        self.in_device.load(Relaxed).saturating_add(waiting)
+        let sent = self.in_device.load(Relaxed).saturating_add(self.ordered.load(Relaxed));
+        sent.saturating_add(waiting)
     }
 
-    /// Takes note that a command is outstanding from `arrived` on, which comes to be known in period
-    /// `number`. Gaps of less
-    /// than `interval` ns count as demand. Returns whether none was outstanding before.
+    /// Notes that a command is outstanding from `arrived` on, which comes to be known in period
+    /// `number`. Gaps of less than `interval` ns count as demand.
     #[inline]
-    pub(super) fn begin(
-        &self,
-        arrived: Nanos,
-        (periods, number): (&Periods, u64),
-        interval: u64,
-    ) -> bool {
+    pub(super) fn begin(&self, arrived: Nanos, (periods, number): (&Periods, u64), interval: u64) {
         if self.is_outstanding() {
-            return false;
+            return;
         }
-        let until = self.until.load(Relaxed);
-        let since = arrived.0.max(until).max(1);
-        if self.since.compare_exchange(0, since, Relaxed, Relaxed).is_err() {
-            return false;
+        let until = self.wanted.until(0);
+        let since = arrived.max(until);
+        if !self.wanted.begin(since) {
+            return;
         }
-        let gap = since.saturating_sub(until);
-        if until != 0 && gap > 0 && gap < periods.length {
+        let gap = since.ns_since(until);
+        if until != Nanos::ZERO && gap > 0 && gap < periods.length {
             if gap < interval {
-                self.thought.add(number, gap.min(Nanos(since).ns_since(periods.begin(number))));
+                self.thought.add(number, gap.min(since.ns_since(periods.begin(number))));
                 self.gaps.add(number, 1);
                 follow(&self.think, gap);
             }
             follow(&self.pause, gap.min(interval));
         }
-        true
     }
 
-    /// Takes note that no command is outstanding any more, if that is so. The demand in period
-    /// `number` counts as `least` ns or more.
+    /// Notes that a command is in the arbiter or the device. Returns whether none was.
+    #[inline]
+    pub(super) fn come_here(&self, now: Nanos) -> bool {
+        self.here.begin(now)
+    }
+
+    /// Notes the end of the states that have ended. The demand in period `number` counts as `least` ns or more.
     #[inline]
     pub(super) fn end_if_over(&self, now: Nanos, (periods, number): (&Periods, u64), least: u64) {
-        if self.waits() || self.is_in_device() {
+        if self.in_device.load(Relaxed) != 0 {
             return;
         }
-        let since = self.since.load(Relaxed);
-        if since == 0 || self.since.swap(0, Relaxed) == 0 {
+        self.served.end(now);
+        if self.waits() || self.ordered.load(Relaxed) != 0 {
             return;
         }
-        self.until.store(now.0.max(1), Relaxed);
-        let began = periods.begin(number).max(Nanos(since));
-        self.outstanding.add(number, now.ns_since(began).max(least));
+        self.here.end(now);
+        if self.announced.load(Relaxed) != 0 {
+            return;
+        }
+        if let Some(since) = self.wanted.end(now) {
+            let began = periods.begin(number).max(since);
+            self.outstanding.add(number, now.ns_since(began).max(least));
+        }
     }
 
-    /// Notes that commands wait in a reactor.
+    /// Notes that commands wait in a reactor's arbiter.
     #[inline]
     pub(super) fn waits_in(&self, reactor: u32) {
-        if self.waiting.load(Relaxed) & bit(reactor) == 0 {
-            self.waiting.fetch_or(bit(reactor), Relaxed);
-        }
+        set(&self.waiting, reactor);
     }
 
-    /// Notes that no command waits in a reactor.
+    /// Notes that no command waits in a reactor's arbiter.
     #[inline]
     pub(super) fn waits_no_more_in(&self, reactor: u32) {
-        if self.waiting.load(Relaxed) & bit(reactor) != 0 {
-            self.waiting.fetch_and(!bit(reactor), Relaxed);
-        }
+        clear(&self.waiting, reactor);
     }
 
-    /// Returns whether commands wait in any reactor.
+    /// Returns whether commands wait in any reactor's arbiter.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.waiting.load(Relaxed) != 0
     }
 
-    /// Returns whether a command is in the device, or in its order by place.
-    pub(super) fn is_in_device(&self) -> bool {
-        self.in_device.load(Relaxed) != 0
+    /// Notes whether commands wait for memory or data in a reactor, before they come to the arbiter.
+    pub(super) fn set_announced(&self, reactor: u32, are_there: bool) {
+        match are_there {
+            true => set(&self.announced, reactor),
+            false => clear(&self.announced, reactor),
+        }
     }
 
-    /// Notes that a command has gone to the device.
-    #[inline]
-    pub(super) fn sent(&self) {
-        self.in_device.fetch_add(1, Relaxed);
+    /// Notes that a command has gone to the order by place.
+    pub(super) fn ordered(&self) {
+        self.ordered.fetch_add(1, Relaxed);
     }
 
-    /// Notes that a command that was [sent](Self::sent) is complete, or was taken back.
+    /// Notes that a command has gone to the device, from the order by place if `was_ordered`.
     #[inline]
-    pub(super) fn came_back(&self) {
-        let before = self.in_device.fetch_sub(1, Relaxed);
+    pub(super) fn sent(&self, now: Nanos, was_ordered: bool) {
+        if self.in_device.fetch_add(1, Relaxed) == 0 {
+            self.served.begin(now);
+        }
+        if was_ordered {
+            self.came_back(true);
+        }
+    }
+
+    /// Notes that a command that was [sent](Self::sent) is complete or was taken back, or has left the order by place
+    /// if it was `in_order`.
+    #[inline]
+    pub(super) fn came_back(&self, in_order: bool) {
+        let commands = if in_order { &self.ordered } else { &self.in_device };
+        let before = commands.fetch_sub(1, Relaxed);
         debug_assert!(before > 0, "a command comes back once");
     }
 
@@ -236,21 +324,34 @@ impl Demand {
             thought: self.thought.used_in(number),
             gaps: self.gaps.used_in(number),
         };
-        match self.since.load(Relaxed) {
-            0 => {
-                // The gap that the period ended in.
-                let gap = end.ns_since(self.until(0));
-                if wanted.outstanding > 0 && gap < interval {
-                    wanted.thought = wanted.thought.saturating_add(gap);
-                }
-            }
-            since => {
-                let tail = end.ns_since(begin.max(Nanos(since)));
-                wanted.outstanding = wanted.outstanding.saturating_add(tail);
+        if self.is_outstanding() {
+            let tail = self.wanted.lasts(begin, end);
+            wanted.outstanding = wanted.outstanding.saturating_add(tail);
+        } else {
+            // The gap that the period ended in.
+            let gap = end.ns_since(self.wanted.until(0));
+            if wanted.outstanding > 0 && gap < interval {
+                wanted.thought = wanted.thought.saturating_add(gap);
             }
         }
         wanted.outstanding = wanted.outstanding.min(periods.length);
         wanted.thought = wanted.thought.min(periods.length - wanted.outstanding);
         wanted
+    }
+
+    /// Returns the cause of a period in which no command was complete, and at whose end some are outstanding: where
+    /// they were for the longest time.
+    pub(super) fn standstill(&self, periods: &Periods, number: u64) -> Cause {
+        let within = |span: &Span| span.lasts(periods.begin(number), periods.end(number));
+        let (served, here) = (within(&self.served), within(&self.here));
+        let waited = here.saturating_sub(served);
+        let before = within(&self.wanted).saturating_sub(here);
+        if served > 0 && served >= waited.max(before) {
+            Cause::Device
+        } else if before > waited {
+            Cause::Data
+        } else {
+            Cause::Order
+        }
     }
 }

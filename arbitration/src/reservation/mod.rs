@@ -7,6 +7,7 @@
 
 mod average;
 mod broker;
+mod cause;
 mod ceiling;
 mod demand;
 mod load;
@@ -28,6 +29,7 @@ mod verdict;
 mod tests;
 
 pub use broker::{Admitted, Broker, Translation};
+pub use cause::Cause;
 pub(crate) use ceiling::Ceiling;
 pub use ceiling::QueueBound;
 pub(crate) use load::SetLoad;
@@ -42,4 +44,4 @@ pub(crate) use tally::Tally;
 pub use terms::{Budget, LONGEST_PERIOD, Locality, SHORTEST_PERIOD, Terms};
 pub(crate) use usage::Use;
 pub use utilisation::Utilisation;
-pub use verdict::{Cause, Miss, Missed};
+pub use verdict::{Miss, Missed};

@@ -11,6 +11,8 @@ pub(super) struct Finished {
     pub(super) amount: u64,
     /// Time from its arrival to its completion, in ns.
     pub(super) latency: u64,
+    /// Time before it came to the arbiter, in ns.
+    pub(super) before: u64,
     /// Time in the device, in ns.
     pub(super) in_device: u64,
     /// Device time that it took, in ns.
@@ -27,6 +29,7 @@ pub(super) struct Record {
     amount: Tally,
     commands: Tally,
     latency: Tally,
+    before: Tally,
     in_device: Tally,
     took: Tally,
     assumed: Tally,
@@ -41,29 +44,28 @@ impl Record {
         self.amount.add(number, finished.amount);
         self.commands.add(number, 1);
         self.latency.add(number, finished.latency);
+        if finished.before > 0 {
+            self.before.add(number, finished.before);
+        }
         self.in_device.add(number, finished.in_device);
         self.took.add(number, finished.took);
         self.assumed.add(number, finished.assumed);
         self.foreign.raise(number, finished.foreign);
     }
 
-    /// Returns the observation of period `number`, at whose end a command is in the device or not.
-    pub(super) fn seen(
-        &self,
-        number: u64,
-        wanted: Wanted,
-        ends_in_device: bool,
-    ) -> PeriodObservation {
+    /// Returns the observation of period `number`.
+    pub(super) fn seen(&self, number: u64, wanted: Wanted) -> PeriodObservation {
         PeriodObservation {
             wanted,
             done: self.amount.used_in(number),
             commands: self.commands.used_in(number),
             latency: self.latency.used_in(number),
+            before: self.before.used_in(number),
             in_device: self.in_device.used_in(number),
             took: self.took.used_in(number),
             assumed: self.assumed.used_in(number),
             foreign: self.foreign.used_in(number),
-            ends_in_device,
+            standstill: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use super::record::{Finished, Record};
 use super::schedule::Claim;
 use super::tally::{MOST, Tally};
 use super::terms::Budget;
-use super::verdict::{Cause, Miss, Missed, Usual, Verdicts};
+use super::verdict::{Miss, Missed, PeriodObservation, Usual, Verdicts};
 
 /// Number of reservations that were made. It only tells them apart, so no model needs to follow it.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -89,8 +89,12 @@ pub struct Charge {
     /// When the command must be complete, for the tenant's allowed latency to be kept.
     due: Nanos,
     arrived: Nanos,
-    /// When the command went to the device, or to its order by place.
+    /// When the command came to the arbiter, which is later if it waited for memory or data.
+    entered: Nanos,
+    /// When the command went to the device.
     at: Nanos,
+    /// Whether the command is in the order by place.
+    is_ordered: bool,
     bytes: u32,
     /// Tells the reservation from any other.
     tag: u32,
@@ -300,41 +304,73 @@ impl Reserved {
     /// elsewhere the time that the broker sets aside for a command of its size and kind.
     #[inline]
     pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
-        self.charge_waited(now, now, write, bytes)
+        self.charge_waited(now, (now, now), write, bytes)
     }
 
-    /// Charges a command as [`Self::charge`] does, which has waited since `arrived`.
+    /// Charges a command as [`Self::charge`] does, which has waited since `arrived`, and in the arbiter since
+    /// `entered`.
     #[inline]
-    pub fn charge_waited(&self, now: Nanos, arrived: Nanos, write: bool, bytes: u32) -> Charge {
+    pub fn charge_waited(
+        &self,
+        now: Nanos,
+        (arrived, entered): (Nanos, Nanos),
+        write: bool,
+        bytes: u32,
+    ) -> Charge {
         let number = self.present(now);
         let assumed = self.profile.assumed(write, bytes).min(MOST);
         self.count(&self.used, number, bytes);
         self.used.time.add(number, assumed);
         let due = self.promise.as_ref().map(|promise| promise.due(arrived, bytes));
-        self.send(now, number, number, (arrived, due.unwrap_or(Nanos::MAX)), (assumed, bytes))
+        let due = due.unwrap_or(Nanos::MAX);
+        self.send(now, (number, number), (arrived, entered, due), (assumed, bytes))
     }
 
     /// Takes note that a command of the tenant goes without being charged, because no budget is
     /// left for it. It counts as demand, and for the tenant, all the same.
     #[inline]
-    pub fn pass(&self, now: Nanos, arrived: Nanos, write: bool, bytes: u32) -> Charge {
+    pub fn pass(
+        &self,
+        now: Nanos,
+        (arrived, entered): (Nanos, Nanos),
+        write: bool,
+        bytes: u32,
+    ) -> Charge {
         let number = self.present(now);
         let assumed = self.profile.assumed(write, bytes).min(MOST);
-        self.send(now, number, 0, (arrived, Nanos::MAX), (assumed, bytes))
+        self.send(now, (number, 0), (arrived, entered, Nanos::MAX), (assumed, bytes))
     }
 
     #[inline]
     fn send(
         &self,
         now: Nanos,
-        present: u64,
-        number: u64,
-        (arrived, due): (Nanos, Nanos),
+        (present, number): (u64, u64),
+        (arrived, entered, due): (Nanos, Nanos, Nanos),
         (assumed, bytes): (u64, u32),
     ) -> Charge {
-        self.demand.sent();
+        self.demand.sent(now, false);
         self.begin_demand(now, now, present);
-        Charge { number, assumed, due, arrived, at: now, bytes, tag: self.tag }
+        let (at, is_ordered, tag) = (now, false, self.tag);
+        Charge { number, assumed, due, arrived, entered, at, is_ordered, bytes, tag }
+    }
+
+    /// Notes that a charged command has gone to the order by place, not to the device.
+    pub(crate) fn wait_in_order(&self, charge: &mut Charge) {
+        if self.made(charge) && !std::mem::replace(&mut charge.is_ordered, true) {
+            self.demand.ordered();
+            self.demand.came_back(false);
+            let number = self.present(charge.at);
+            self.demand.end_if_over(charge.at, (&self.periods, number), 0);
+        }
+    }
+
+    /// Notes that a charged command goes from the order by place to the device.
+    pub(crate) fn enter_device(&self, now: Nanos, charge: &mut Charge) {
+        if self.made(charge) && std::mem::take(&mut charge.is_ordered) {
+            charge.at = now;
+            self.demand.sent(now, true);
+        }
     }
 
     /// Counts a command in the unit of the budget, unless that is device time.
@@ -398,6 +434,7 @@ impl Reserved {
             &Finished {
                 amount,
                 latency: now.ns_since(charge.arrived),
+                before: charge.entered.ns_since(charge.arrived),
                 in_device: now.ns_since(charge.at),
                 took: actual_ns,
                 assumed: charge.assumed,
@@ -409,7 +446,7 @@ impl Reserved {
         {
             promise.note(now, charge.due, number);
         }
-        self.demand.came_back();
+        self.demand.came_back(charge.is_ordered);
         // The period had demand, even if everything went at once.
         self.demand.end_if_over(now, (&self.periods, number), 1);
     }
@@ -426,7 +463,7 @@ impl Reserved {
             self.used.time.take_back(charge.number, charge.assumed);
         }
         let number = self.present(now);
-        self.demand.came_back();
+        self.demand.came_back(charge.is_ordered);
         self.demand.end_if_over(now, (&self.periods, number), 0);
     }
 
@@ -447,24 +484,35 @@ impl Reserved {
         self.begin_demand(now, arrived.min(now), number);
     }
 
-    /// Takes note that the tenant asks for something. On a disk, the device time of the wait before
+    /// Takes note whether commands wait in a reactor for memory, or for the data of their hosts, before they come to
+    /// the arbiter. They are demand, and the device knows nothing of them yet.
+    pub(crate) fn note_announced(&self, now: Nanos, reactor: u32, are_there: bool) {
+        let number = self.present(now);
+        self.demand.set_announced(reactor, are_there);
+        match are_there {
+            true => self.demand.begin(now, (&self.periods, number), self.interval),
+            false => self.demand.end_if_over(now, (&self.periods, number), 0),
+        }
+    }
+
+    /// Takes note that the tenant asks for something of the device. On a disk, the device time of the wait before
     /// that is forgone: asked for all at once, it would make others late.
     #[inline]
     fn begin_demand(&self, now: Nanos, arrived: Nanos, number: u64) {
-        if self.demand.is_outstanding() {
-            return;
+        if !self.demand.is_here() {
+            let forgone = if self.set { self.forgone_until(now, number) } else { 0 };
+            if self.demand.come_here(now) && self.set {
+                self.forgone.add(number, forgone);
+            }
         }
-        let forgone = if self.set { self.forgone_until(now, number) } else { 0 };
-        if self.demand.begin(arrived, (&self.periods, number), self.interval) && self.set {
-            self.forgone.add(number, forgone);
-        }
+        self.demand.begin(arrived, (&self.periods, number), self.interval);
     }
 
     /// Computes the device time, in ns, that the tenant has forgone since its last demand: the
     /// budget for the time since then, at most the remaining budget beyond the rest of the period.
     fn forgone_until(&self, now: Nanos, number: u64) -> u64 {
         let (periods, budget) = (&self.periods, self.limits.time);
-        let until = self.demand.until(self.interval);
+        let until = self.demand.here_until(self.interval);
         let idle = now.ns_since(until.max(periods.begin(number)));
         let rest = periods.part(budget, periods.end(number).ns_since(now));
         let left = budget.saturating_sub(self.time_used(number));
@@ -526,7 +574,7 @@ impl Reserved {
         let (budget, period) = (self.limits.time, self.periods.length);
         let mut left = 0;
         if !self.is_used_up(number) {
-            let forgone = match self.demand.is_outstanding() {
+            let forgone = match self.demand.is_here() {
                 true => 0,
                 false => self.forgone_until(now, number),
             };
@@ -599,7 +647,7 @@ impl Reserved {
                 self.judge(old);
                 // In the periods between, something was outstanding and nothing was complete.
                 if self.demand.is_outstanding() {
-                    let cause = Cause::of_standstill(self.demand.is_in_device());
+                    let cause = self.demand.standstill(&self.periods, new.saturating_sub(1));
                     self.verdicts.note_missed(cause, new.saturating_sub(old + 1));
                 }
                 new
@@ -618,7 +666,8 @@ impl Reserved {
     /// Judges a period that has ended.
     fn judge(&self, number: u64) {
         let wanted = self.demand.in_period(&self.periods, number, self.interval);
-        let seen = self.record.seen(number, wanted, self.demand.is_in_device());
+        let standstill = Some(self.demand.standstill(&self.periods, number));
+        let seen = PeriodObservation { standstill, ..self.record.seen(number, wanted) };
         let promised = self.promise.as_ref().map(|promise| {
             promise.keeps_rate(seen.due_time(&self.usual), &seen) && promise.was_kept(number)
         });

@@ -7,38 +7,8 @@ use std::time::Duration;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
+use super::cause::Cause;
 use super::demand::Wanted;
-
-/// The cause for which less than the reservation was complete in a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The device took longer for commands than it was measured to take.
-    Device,
-    /// The tenant had too few commands outstanding at a time.
-    Depth,
-    /// Commands waited inside the device behind others that the window had let in.
-    Window,
-    /// Commands waited in the target: for urgent commands, or for other reservations.
-    Order,
-}
-
-impl Cause {
-    /// Returns the cause of a period without a completion: the device if it has a command, or the order.
-    pub(super) const fn of_standstill(in_device: bool) -> Self {
-        if in_device { Self::Device } else { Self::Order }
-    }
-
-    /// The name of the cause.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Depth => "depth",
-            Self::Window => "window",
-            Self::Order => "order",
-        }
-    }
-}
 
 /// The outcome of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +33,8 @@ pub struct Miss {
     pub depth: u64,
     /// Mean time of a command from its arrival to its completion, in ns; 0: none was complete.
     pub latency: u64,
+    /// Mean time of a command before it came to the arbiter, in ns: for memory, or for the data of its host.
+    pub before: u64,
     /// Mean time of a command in the device, in ns; 0: none was complete.
     pub in_device: u64,
     /// Mean number of commands ahead of each in the device.
@@ -76,6 +48,7 @@ impl fmt::Display for Miss {
         let ms = |ns: u64| Duration::from_micros(ns / 1000);
         match self.cause {
             Cause::Order if self.latency == 0 => f.write_str("no command was let into the device"),
+            Cause::Data if self.latency == 0 => f.write_str("no command had its memory and data"),
             _ if self.latency == 0 => f.write_str("the device completed no command"),
             Cause::Device => {
                 write!(f, "the device took {:?} for a command, ", ms(self.in_device))?;
@@ -89,8 +62,12 @@ impl fmt::Display for Miss {
                 write!(f, ", behind {} others in the device", self.behind)
             }
             Cause::Order => {
-                let waited = self.latency.saturating_sub(self.in_device);
+                let waited =
+                    self.latency.saturating_sub(self.before).saturating_sub(self.in_device);
                 write!(f, "each command waited {:?} for others to go first", ms(waited))
+            }
+            Cause::Data => {
+                write!(f, "each command waited {:?} for memory or its host's data", ms(self.before))
             }
         }
     }
@@ -134,6 +111,8 @@ pub(super) struct PeriodObservation {
     pub(super) commands: u64,
     /// Sum of their times from arrival to completion, in ns.
     pub(super) latency: u64,
+    /// Sum of their times before they came to the arbiter, in ns.
+    pub(super) before: u64,
     /// Sum of their times in the device, in ns.
     pub(super) in_device: u64,
     /// Device time that they took, in ns.
@@ -142,8 +121,8 @@ pub(super) struct PeriodObservation {
     pub(super) assumed: u64,
     /// Longest time in the device of any host's command, in ns, by the profile.
     pub(super) foreign: u64,
-    /// Whether commands are in the device at the end of the period.
-    pub(super) ends_in_device: bool,
+    /// The cause if no command was complete.
+    pub(super) standstill: Option<Cause>,
 }
 
 impl PeriodObservation {
@@ -219,13 +198,16 @@ impl PeriodObservation {
 
     fn cause(&self, usual: &Usual) -> Cause {
         if self.commands == 0 {
-            return Cause::of_standstill(self.ends_in_device);
+            return self.standstill.unwrap_or(Cause::Order);
         }
         if self.took > self.assumed {
             return Cause::Device;
         }
         if self.achievable(usual, usual.period, 0) < usual.reserved {
             return Cause::Depth;
+        }
+        if self.before > self.latency / 2 {
+            return Cause::Data;
         }
         let each = self.in_device / self.commands;
         let most = usual.longest.saturating_add(self.foreign.max(usual.in_device));
@@ -241,6 +223,7 @@ impl PeriodObservation {
             reserved: usual.reserved,
             depth: self.depth(),
             latency: self.latency.checked_div(self.commands).unwrap_or(0),
+            before: self.before.checked_div(self.commands).unwrap_or(0),
             in_device,
             behind: ahead / usual.share.max(1),
             expected: usual.in_device,
@@ -252,7 +235,8 @@ impl PeriodObservation {
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
     kept: AtomicU64,
-    missed: [AtomicU64; 4],
+    /// By [`Cause`].
+    missed: [AtomicU64; Cause::ALL.len()],
     last: Mutex<Option<Miss>>,
 }
 
@@ -281,14 +265,9 @@ impl Verdicts {
     }
 
     pub(super) fn note_missed(&self, cause: Cause, periods: u64) {
-        let [device, depth, window, order] = &self.missed;
-        let count = match cause {
-            Cause::Device => device,
-            Cause::Depth => depth,
-            Cause::Window => window,
-            Cause::Order => order,
-        };
-        count.fetch_add(periods, Relaxed);
+        if let Some(count) = self.missed.get(cause as usize) {
+            count.fetch_add(periods, Relaxed);
+        }
     }
 
     /// Returns the number of periods that were kept.
@@ -298,8 +277,7 @@ impl Verdicts {
 
     /// Returns the numbers of periods that were missed, by cause.
     pub(super) fn missed(&self) -> Missed {
-        let [device, depth, window, order] = self.missed.each_ref().map(|n| n.load(Relaxed));
-        Missed { device, depth, window, order }
+        Missed(self.missed.each_ref().map(|n| n.load(Relaxed)))
     }
 
     /// Returns the latest period that was missed.
@@ -310,24 +288,18 @@ impl Verdicts {
 
 /// Numbers of periods that were missed, by [`Cause`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Missed {
-    /// The device was slower than measured.
-    pub device: u64,
-    /// The tenant had too few commands outstanding.
-    pub depth: u64,
-    /// The device held too many commands.
-    pub window: u64,
-    /// Others went first.
-    pub order: u64,
-}
+pub struct Missed([u64; Cause::ALL.len()]);
 
 impl Missed {
+    /// Returns the number of periods that were missed for a cause.
+    #[must_use]
+    pub fn by(&self, cause: Cause) -> u64 {
+        self.0.get(cause as usize).copied().unwrap_or(0)
+    }
+
     /// Returns the number of all of them.
     #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.device
-            .saturating_add(self.depth)
-            .saturating_add(self.window)
-            .saturating_add(self.order)
+    pub fn total(&self) -> u64 {
+        self.0.iter().fold(0, |sum, periods| sum.saturating_add(*periods))
     }
 }

@@ -202,7 +202,7 @@ fn f3_light_tenant_served_at_once_keeps_budget() {
     for command in 0..100 {
         let now = Nanos(7 + command * 10 * MS);
         reserved.note_demand(now, 0);
-        let charge = reserved.charge_waited(now.after(1000), now, false, 4096);
+        let charge = reserved.charge_waited(now.after(1000), (now, now), false, 4096);
         reserved.note_idle(now.after(1000), 0);
         reserved.settle(now.after(MS), charge, 10_000);
     }
@@ -229,7 +229,7 @@ fn f3_wait_for_memory_counts_as_demand() {
         let arrived = Nanos(7 + n * SECOND / 20);
         let (begins, ends) = (arrived.after(SECOND / 20 - MS), arrived.after(SECOND / 20));
         reserved.note_demand_since(begins, arrived, 0);
-        let charge = reserved.charge_waited(begins, begins, false, 4096);
+        let charge = reserved.charge_waited(begins, (arrived, begins), false, 4096);
         reserved.note_idle(begins, 0);
         reserved.settle(ends, charge, 10_000);
     }
@@ -368,7 +368,8 @@ fn f1_completion_after_latency_is_late() {
     let reserved = within_40_ms();
     for (took, late) in [(40 * MS, 0), (40 * MS + 1, 1)] {
         let arrived = reserved.next_period(Nanos(SECOND * (1 + late)));
-        let charge = reserved.charge_waited(arrived.after(30 * MS), arrived, false, 4096);
+        let charge =
+            reserved.charge_waited(arrived.after(30 * MS), (arrived, arrived), false, 4096);
         reserved.settle(arrived.after(took), charge, 10_000);
         assert_eq!(reserved.late(), (1 + late, late));
     }
@@ -383,7 +384,7 @@ fn f1_slow_answers_miss_reserved_rate() {
         while now < Nanos(SECOND) {
             reserved.note_demand(now, 0);
             let sent = now.after((ms - 1) * MS);
-            let charge = reserved.charge_waited(sent, now, false, 4096);
+            let charge = reserved.charge_waited(sent, (now, now), false, 4096);
             reserved.note_idle(sent, 0);
             now = now.after(ms * MS);
             reserved.settle(now, charge, 10_000);

@@ -1,6 +1,7 @@
 use super::{MS, SECOND};
+use crate::reservation::Cause;
 use crate::reservation::demand::Wanted;
-use crate::reservation::verdict::{Cause, PeriodObservation, Usual, Verdict, Verdicts};
+use crate::reservation::verdict::{PeriodObservation, Usual, Verdict, Verdicts};
 
 /// Forty commands a second of a device that carries out one at a time, in 8 ms.
 const USUAL: Usual = Usual {
@@ -26,11 +27,12 @@ fn seen(ms: u64, (latency, in_device, think): (u64, u64, u64)) -> PeriodObservat
         done,
         commands: done,
         latency: done * latency * MS,
+        before: 0,
         in_device: done * in_device * MS,
         took: done * 8 * MS,
         assumed: done * 9 * MS,
         foreign: 8 * MS,
-        ends_in_device: false,
+        standstill: None,
     }
 }
 
@@ -92,11 +94,16 @@ fn f3_a_period_is_missed_with_its_cause_in_words() {
     assert_eq!(text(&many, &seen(1000, (16, 8, 0))), "one command at a time, 16ms each");
     let nothing = PeriodObservation { wanted: behind.wanted, ..PeriodObservation::default() };
     assert_eq!(text(&USUAL, &nothing), "no command was let into the device");
-    let hangs = PeriodObservation { ends_in_device: true, ..nothing };
-    assert_eq!(text(&USUAL, &hangs), "the device completed no command");
+    let stands = |cause| PeriodObservation { standstill: Some(cause), ..nothing };
+    assert_eq!(text(&USUAL, &stands(Cause::Device)), "the device completed no command");
+    assert_eq!(text(&USUAL, &stands(Cause::Data)), "no command had its memory and data");
+    // Two at a time, 75 ms each, of these 60 ms before the arbiter.
+    let late =
+        PeriodObservation { latency: 2 * SECOND, before: 1600 * MS, ..seen(1000, (38, 8, 0)) };
+    assert_eq!(text(&USUAL, &late), "each command waited 61.538ms for memory or its host's data");
     let missed = verdicts.missed();
-    assert_eq!((missed.window, missed.order, missed.device, missed.depth), (1, 2, 2, 1));
-    assert_eq!((missed.total(), verdicts.kept()), (6, 0));
+    assert_eq!(Cause::ALL.map(|cause| missed.by(cause)), [2, 1, 1, 2, 2]);
+    assert_eq!((missed.total(), verdicts.kept()), (8, 0));
 }
 
 #[test]

@@ -259,7 +259,8 @@ impl Arrival {
         {
             return Ok(Arrived::Later(status));
         }
-        Ok(Arrived::Accepted(Command { command, device, arrived: io.now, charge, resent }))
+        let (arrived, announced) = (io.now, None);
+        Ok(Arrived::Accepted(Command { command, device, arrived, charge, resent, announced }))
     }
 
     /// Returns the time of the reconnect after which the host may still resend commands.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arbitration::arbiter::EntryId;
+use arbitration::arbiter::{Announced, EntryId};
 use arbitration::memory::{MemoryEntryId, MemoryGrant};
 use fabric::Nanos;
 use fabric::nvm::{IoCommand, Transfer};
@@ -258,6 +258,8 @@ pub(crate) struct Command<D: Driver> {
     /// Whether the host resent the command after a reconnect, and the command is charged to the limits
     /// of its session already.
     pub(crate) resent: bool,
+    /// The command's announcement to the arbiter, while it waits for memory or its host's data.
+    pub(crate) announced: Option<Announced>,
 }
 
 /// One slot of the table.
@@ -416,6 +418,10 @@ impl<D: Driver> Commands<D> {
         let from = slot.kind();
         debug_assert!(from.next().contains(&Kind::Free), "{id:?}: answered as {from:?}");
         let Slot { state, command, .. } = std::mem::replace(slot, Slot::FREE);
+        debug_assert!(
+            command.as_ref().is_none_or(|command| command.announced.is_none()),
+            "{id:?}: the announcement was not ended"
+        );
         self.counts.moved(from, Kind::Free);
         (state, command)
     }
@@ -430,6 +436,17 @@ impl<D: Driver> Commands<D> {
     #[inline]
     pub(crate) fn command(&self, id: SlotId) -> Option<&Command<D>> {
         self.slot(id)?.command.as_ref()
+    }
+
+    /// Returns the I/O command in a place, to announce it.
+    pub(crate) fn command_mut(&mut self, id: SlotId) -> Option<&mut Command<D>> {
+        self.slots.get_mut(usize::from(id.0))?.command.as_mut()
+    }
+
+    /// Takes the announcement of the I/O command in a place.
+    #[inline]
+    pub(crate) fn take_announced(&mut self, id: SlotId) -> Option<Announced> {
+        self.command_mut(id)?.announced.take()
     }
 
     /// Returns the number of bytes that the I/O command in a slot takes from its host.

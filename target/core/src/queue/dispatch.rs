@@ -65,7 +65,7 @@ impl Dispatch {
         buffer: Option<Buffer<D>>,
         source: Source,
     ) -> Outcome<D> {
-        let Some(Command { command, device, charge, arrived, resent }) =
+        let Some(Command { command, device, charge, arrived, resent, .. }) =
             queue.commands.command(slot)
         else {
             debug_assert!(false, "only I/O commands are submitted");
@@ -76,6 +76,7 @@ impl Dispatch {
             drop(buffer);
             io.stages.give_back_memory(source.grant());
             queue.commands.change(slot, State::Slicing(sliced));
+            queue.announce(io, slot);
             io.agenda.add_slice(queue.key, queue.nsid_of(slot));
             return Outcome::Underway;
         }
@@ -188,6 +189,7 @@ impl Dispatch {
             }
             (None, _) => io.stages.enqueue_read(&charge, length, command).map(State::ReadTurn),
         };
+        queue.announce(io, slot);
         if let Some(grant) = grant {
             io.stages.arbiter.complete(io.now, grant, false);
         }

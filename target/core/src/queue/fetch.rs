@@ -38,6 +38,7 @@ pub(crate) enum Fetched<D: Driver> {
 impl<D: Driver> Fetch<'_, D> {
     /// Begins to fetch `bytes` bytes from the host for a command that has just arrived.
     pub(crate) fn begin(&mut self, slot: SlotId, bytes: usize) {
+        self.queue.announce(self.io, slot);
         let class = self.queue.commands.charge(slot).class;
         if let Some(traffic) = &mut self.traffic
             && traffic.needs_turns()

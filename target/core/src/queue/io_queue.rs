@@ -210,6 +210,7 @@ impl<D: Driver> IoQueue<D> {
             }
             self.submit(queue, io, slot, Some(buffer), Source::Capsule(lease));
         } else {
+            queue.announce(io, slot);
             queue.commands.change(slot, State::Filling(buffer, Source::Capsule(lease)));
             queue.commands.expect_data(slot, Some(io.now));
         }
@@ -266,7 +267,10 @@ impl<D: Driver> IoQueue<D> {
         match self.fetch(queue, io).data_end(slot, digest_ok) {
             Fetched::Ready(buffer, source) => self.submit(queue, io, slot, Some(buffer), source),
             Fetched::Waits => {}
-            Fetched::Failed(status) => self.arrival.settle_in_turn(queue, io, slot, status),
+            Fetched::Failed(status) => {
+                queue.end_announced(io, slot);
+                self.arrival.settle_in_turn(queue, io, slot, status);
+            }
         }
     }
 
@@ -383,11 +387,15 @@ impl<D: Driver> IoQueue<D> {
         if !served.is_some_and(|command| command.charge.serves(&io.devices, &command.device)) {
             // The namespace was removed, or its device has failed, while the host's data came.
             io.stages.give_back_memory(source.grant());
-            self.settle_without_device(queue, io, slot);
+            self.follow(queue, io, slot, Outcome::DeviceGone);
             return;
         }
         self.arrival.charge_again(io, queue, slot);
+        let announced = queue.commands.take_announced(slot);
         let outcome = self.dispatch.submit(queue, io, slot, buffer, source);
+        if let Some(announced) = announced {
+            io.stages.arbiter.end_announced(io.now, announced);
+        }
         self.follow(queue, io, slot, outcome);
     }
 
@@ -460,6 +468,9 @@ impl<D: Driver> IoQueue<D> {
         slot: SlotId,
         outcome: Outcome<D>,
     ) {
+        if !matches!(outcome, Outcome::Underway) {
+            queue.end_announced(io, slot);
+        }
         match outcome {
             Outcome::Underway => {}
             Outcome::Ended(mut ended) => self.ended(queue, io, &mut ended),

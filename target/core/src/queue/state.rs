@@ -56,6 +56,24 @@ impl<D: Driver> Queue<D> {
         }
     }
 
+    /// Announces to the arbiter that a command waits for memory or its host's data: it is demand of a reservation.
+    pub(crate) fn announce(&mut self, io: &mut Context<D>, slot: SlotId) {
+        if let Some(command) = self.commands.command_mut(slot)
+            && command.announced.is_none()
+            && let Some(flow) = command.charge.flow
+        {
+            command.announced = io.stages.arbiter.announce(io.now, flow);
+        }
+    }
+
+    /// Ends the announcement of a command that has come to the arbiter, or will not.
+    #[inline]
+    pub(crate) fn end_announced(&mut self, io: &mut Context<D>, slot: SlotId) {
+        if let Some(announced) = self.commands.take_announced(slot) {
+            io.stages.arbiter.end_announced(io.now, announced);
+        }
+    }
+
     /// Removes a command from the queue in which it waits, and releases its resources. Returns false for a command
     /// in its device or without a queue; a sliced one then stops after the slice in the device.
     pub(crate) fn withdraw(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
@@ -98,6 +116,7 @@ impl<D: Driver> Queue<D> {
             }
         };
         stages.give_back_memory(grant);
+        self.end_announced(io, slot);
         true
     }
 

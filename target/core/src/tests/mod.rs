@@ -3,6 +3,7 @@
 mod aborts;
 mod admin;
 mod arrivals;
+mod demand;
 mod descriptors;
 mod ends;
 mod leaks;

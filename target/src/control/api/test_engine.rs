@@ -342,7 +342,7 @@ impl Engine for TestEngine {
                 utilisation: 0.25,
                 periods: 12,
                 kept: 11,
-                missed: [("device", 0), ("depth", 1), ("window", 0), ("order", 0)],
+                missed: [("device", 0), ("depth", 1), ("window", 0), ("order", 0), ("data", 0)],
                 last_miss: None,
                 floors: String::new(),
                 promised: 500,

@@ -175,7 +175,7 @@ pub struct ReserveState {
     /// no command was late.
     pub kept: u64,
     /// Periods in which less than the reservation was complete, by cause.
-    pub missed: [(&'static str, u64); 4],
+    pub missed: [(&'static str, u64); 5],
     /// The latest of them in words.
     pub last_miss: Option<String>,
     /// Rate that the tenant gets at least, by its depth, in words; empty where it is not known.

@@ -167,13 +167,7 @@ fn session_state(now: Nanos, control: &Control, session: &Session) -> SessionSta
             utilisation: granted.admitted.translation.utilisation.fraction(),
             periods,
             kept,
-            missed: [
-                (Cause::Device, missed.device),
-                (Cause::Depth, missed.depth),
-                (Cause::Window, missed.window),
-                (Cause::Order, missed.order),
-            ]
-            .map(|(cause, periods)| (cause.name(), periods)),
+            missed: Cause::ALL.map(|cause| (cause.name(), missed.by(cause))),
             last_miss: granted.reserved.last_miss().map(|miss| miss.to_string()),
             floors: granted.floors.clone(),
             promised,

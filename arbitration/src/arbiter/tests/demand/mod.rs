@@ -8,10 +8,11 @@ mod table;
 use std::collections::VecDeque;
 
 use super::*;
+use crate::memory::{MemoryFlowId, MemoryGate, MemoryGrant};
 use crate::reservation::{
-    Admitted, Broker, Budget, Occupancy, Overrides, Profile, Reserved, Terms,
+    Admitted, Broker, Budget, Cause, Occupancy, Overrides, Profile, Reserved, Terms,
 };
-use crate::session::Reservation;
+use crate::session::{Reservation, Session};
 
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const SECOND: u64 = 1000 * MS;
@@ -77,8 +78,28 @@ impl Model {
 enum Event {
     /// A host sends a command.
     Send(usize),
+    /// The data of a command is here.
+    Data(u64),
     /// A channel has carried a command out.
     Done(u64),
+}
+
+/// The memory of each reactor for the data of commands.
+struct Memory {
+    gates: Vec<MemoryGate<u64>>,
+    flows: Vec<MemoryFlowId>,
+    /// Time in ns until a host has sent the data for which there is memory.
+    sends: u64,
+}
+
+/// A command of a host.
+struct Sent {
+    host: usize,
+    arrived: Nanos,
+    /// The grant while the command is in the device.
+    grant: Option<Grant>,
+    memory: Option<MemoryGrant>,
+    announced: Option<Announced>,
 }
 
 /// Hosts, reactors and a device. The first hosts are the tenants.
@@ -88,13 +109,14 @@ pub(super) struct Lab {
     arbiters: Vec<Arbiter<u64>>,
     hosts: Vec<Host>,
     flows: Vec<HostFlowId>,
+    sessions: Vec<Arc<Session>>,
+    memory: Option<Memory>,
     events: Calendar<Event>,
     queue: VecDeque<u64>,
     idle: usize,
     /// The next time at which a reactor goes on by itself.
     timer: Option<Nanos>,
-    /// The host of each command, and its grant while it is in the device.
-    commands: Vec<(usize, Option<Grant>)>,
+    commands: Vec<Sent>,
     /// Times at which each host's commands were complete: its own log.
     pub(super) logs: Vec<Vec<Nanos>>,
     pub(super) device: Arc<Device>,
@@ -156,10 +178,11 @@ impl Lab {
             .map(|n| Arbiter::new(u32::try_from(n).unwrap(), &order, Arc::clone(&waiters), 64))
             .collect();
         arbiters.iter_mut().for_each(|a| a.add_device(DEVICE, Arc::clone(&device)));
+        let session = |(n, host): (usize, &Host)| named(host.of.unwrap_or(n));
+        let sessions: Vec<_> = hosts.iter().enumerate().map(session).collect();
         let flow = |(n, host): (usize, &Host)| {
-            let n = host.of.unwrap_or(n);
-            let session = sessions.named(&n.to_string()).unwrap();
-            arbiters[host.reactor].flow(DEVICE, session, HostId(n as u64)).unwrap()
+            let id = HostId(host.of.unwrap_or(n) as u64);
+            arbiters[host.reactor].flow(DEVICE, &sessions[n], id).unwrap()
         };
         let flows = hosts.iter().enumerate().map(flow).collect();
         let mut events = Calendar::new();
@@ -173,6 +196,8 @@ impl Lab {
             now: START,
             arbiters,
             flows,
+            sessions,
+            memory: None,
             events,
             queue: VecDeque::new(),
             idle: model.channels,
@@ -186,26 +211,61 @@ impl Lab {
         }
     }
 
+    /// Lets commands wait for memory, of which each reactor has `bytes`, and for their hosts' data, which takes
+    /// `sends` ns.
+    pub(super) fn with_memory(mut self, bytes: usize, sends: u64) -> Self {
+        let order = OrderSettings::default();
+        let gate = |_| MemoryGate::new(&order, bytes).setting_aside();
+        let mut gates: Vec<_> = (0..self.model.reactors).map(gate).collect();
+        let flow = |(n, host): (usize, &Host)| {
+            gates[host.reactor].flow(&self.sessions[n], HostId(host.of.unwrap_or(n) as u64))
+        };
+        let flows = self.hosts.iter().enumerate().map(flow).collect();
+        self.memory = Some(Memory { gates, flows, sends });
+        self
+    }
+
     fn send(&mut self, n: usize) {
         let id = self.commands.len() as u64;
-        let Host { class, reactor, bytes, write, .. } = self.hosts[n];
-        let (arbiter, flow) = (&mut self.arbiters[reactor], self.flows[n]);
+        let Host { class, reactor, bytes, .. } = self.hosts[n];
+        let mut sent =
+            Sent { host: n, arrived: self.now, grant: None, memory: None, announced: None };
+        if let Some(memory) = &mut self.memory {
+            sent.announced = self.arbiters[reactor].announce(self.now, self.flows[n]);
+            memory.gates[reactor].enqueue(memory.flows[n], class, bytes, id);
+            self.commands.push(sent);
+        } else {
+            self.commands.push(sent);
+            self.submit(id);
+        }
+    }
+
+    /// Brings a command to the arbiter.
+    fn submit(&mut self, id: u64) {
+        let sent = &mut self.commands[usize::try_from(id).unwrap()];
+        let Host { class, reactor, bytes, write, .. } = self.hosts[sent.host];
+        let (arbiter, flow) = (&mut self.arbiters[reactor], self.flows[sent.host]);
         let submission = Submission::of_host(id, write, bytes);
-        let grant = arbiter.pass(self.now, flow, &submission);
-        if grant.is_some() {
+        sent.grant = arbiter.pass(self.now, flow, &submission);
+        if sent.grant.is_some() {
             self.queue.push_back(id);
         } else {
-            arbiter.enqueue(self.now, flow, class, submission).unwrap();
+            arbiter.enqueue_since(self.now, sent.arrived, flow, class, submission).unwrap();
         }
-        self.commands.push((n, grant));
+        if let Some(announced) = sent.announced.take() {
+            arbiter.end_announced(self.now, announced);
+        }
     }
 
     fn done(&mut self, id: u64) {
-        let (n, grant) = &mut self.commands[usize::try_from(id).unwrap()];
-        let (n, grant) = (*n, grant.take().unwrap());
+        let Sent { host: n, grant, memory, .. } = &mut self.commands[usize::try_from(id).unwrap()];
+        let (n, grant, grant_of_memory) = (*n, grant.take().unwrap(), memory.take());
         self.idle += 1;
         let Host { reactor, think, .. } = self.hosts[n];
         self.arbiters[reactor].complete(self.now, grant, true);
+        if let Some((memory, grant)) = self.memory.as_mut().zip(grant_of_memory) {
+            memory.gates[reactor].give_back(grant);
+        }
         self.logs[n].push(self.now);
         self.events.insert(self.now.after(think), Event::Send(n));
     }
@@ -217,13 +277,21 @@ impl Lab {
             quiet += 1;
             rounds += 1;
             assert!(rounds < 10_000, "reactors wake each other without end");
+            if let Some(memory) = &mut self.memory {
+                for gate in &mut memory.gates {
+                    while let Some((id, grant)) = gate.pull() {
+                        self.commands[usize::try_from(id).unwrap()].memory = Some(grant);
+                        self.events.insert(self.now.after(memory.sends), Event::Data(id));
+                    }
+                }
+            }
             for arbiter in &mut self.arbiters {
                 loop {
                     match arbiter.pull_before_sleep(self.now) {
                         Pull::Command(command) => {
                             self.queue.push_back(command.item);
                             let at = usize::try_from(command.item).unwrap();
-                            self.commands[at].1 = Some(command.grant);
+                            self.commands[at].grant = Some(command.grant);
                             quiet = 0;
                         }
                         Pull::Wake(_) => quiet = 0,
@@ -241,7 +309,7 @@ impl Lab {
             && let Some(id) = self.queue.pop_front()
         {
             self.idle -= 1;
-            let host = self.commands[usize::try_from(id).unwrap()].0;
+            let host = self.commands[usize::try_from(id).unwrap()].host;
             let takes = self.model.takes(self.hosts[host].bytes);
             self.events.insert(self.now.after(takes), Event::Done(id));
         }
@@ -278,6 +346,7 @@ impl Lab {
             while let Some((_, event)) = self.events.pop_due(self.now) {
                 match event {
                     Event::Send(n) => self.send(n),
+                    Event::Data(id) => self.submit(id),
                     Event::Done(id) => self.done(id),
                 }
                 // A reactor proceeds after each event: the first one does not know the next.

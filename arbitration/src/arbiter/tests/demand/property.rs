@@ -52,11 +52,24 @@ impl Setup {
         (depth * SECOND / each).min(self.rates[tenant])
     }
 
-    fn run(&self) -> Lab {
+    fn lab(&self) -> Lab {
         let hosts = [&self.tenants[..], &self.flood].concat();
         let tenants: Vec<_> =
             self.rates.iter().map(|rate| (*rate, SessionSpec::default())).collect();
-        let mut lab = Lab::several(self.model, &tenants, hosts);
+        Lab::several(self.model, &tenants, hosts)
+    }
+
+    fn run(&self) -> Lab {
+        let mut lab = self.lab();
+        lab.run(PERIODS);
+        lab
+    }
+
+    /// Runs hosts that write `bytes` at once with little memory, data of which comes after `sends` ns.
+    fn run_with_memory(&mut self, bytes: u32, memory: usize, sends: u64) -> Lab {
+        let hosts = self.tenants.iter_mut().chain(&mut self.flood);
+        hosts.for_each(|host| (host.bytes, host.write) = (bytes, true));
+        let mut lab = self.lab().with_memory(memory, sends);
         lab.run(PERIODS);
         lab
     }
@@ -150,6 +163,19 @@ proptest! {
                 setup.check_floor(&lab, tenant)?;
             }
         }
+    }
+
+    /// Reports match the host's log also while commands wait for memory, or for the host's data: they are demand.
+    #[test]
+    fn f3_waits_for_memory_and_data_are_demand(
+        setup in setup(false, 1),
+        bytes in prop::sample::select(vec![4096, 65_536, 1 << 20]),
+        memory in 1..=16_usize,
+        sends in prop_oneof![Just(0), 0..SECOND, Just(SECOND * 5 / 2)],
+    ) {
+        let mut setup = setup;
+        let lab = setup.run_with_memory(bytes, memory << 20, sends);
+        setup.check_report(&lab, 0)?;
     }
 
     /// A tenant gets its due once its device is known, also if that was measured at one depth before.

@@ -99,7 +99,8 @@ fn f3_window_without_bound_reports_missed_periods() {
         let had = lab.had(0, PERIODS);
         assert!(had.iter().all(|had| *had <= most), "depth {depth}: {had:?}");
         assert_eq!(lab.reserved[0].kept(), (PERIODS, 0), "depth {depth}");
-        assert!(lab.reserved[0].missed().window >= PERIODS - 2, "{:?}", lab.reserved[0].missed());
+        let missed = lab.reserved[0].missed();
+        assert!(missed.by(Cause::Window) >= PERIODS - 2, "{missed:?}");
         let miss = lab.reserved[0].last_miss().unwrap().to_string();
         assert!(miss.ends_with("each, behind 127 others in the device"), "{miss}");
     }
@@ -201,4 +202,44 @@ fn f3_reads_keep_reservation_while_writes_are_limited() {
             assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "{case}");
         }
     }
+}
+
+/// Waits of a tenant's writes for memory that others hold, or for the tenant's own data, are the cause of its misses.
+#[test]
+fn f3_wait_for_memory_or_data_is_named() {
+    let model = Model { service: 2 * MS, channels: 4, seeks: false, window: 128, reactors: 1 };
+    let writer = |host: Host| Host { bytes: 1 << 20, write: true, ..host };
+    for (reserved, memory, sends, depth) in
+        [(200, 8 << 20, 0, 16), (30, 1 << 30, 500 * MS, 4), (30, 1 << 30, 3 * SECOND, 1)]
+    {
+        let hosts = [tenant(depth, 0)].into_iter().chain(flood(5, 64, 0)).map(writer).collect();
+        let mut lab = Lab::new(model, reserved, hosts).with_memory(memory, sends);
+        lab.run(6);
+        let (missed, had) = (lab.reserved[0].missed(), lab.had(0, 6));
+        assert_eq!(lab.reserved[0].kept(), (6, 0), "{sends}: {had:?}");
+        assert!(missed.by(Cause::Data) >= 5, "{memory}, {sends}: {missed:?}, {had:?}");
+    }
+}
+
+/// A disk that orders commands by place holds one of another host for three periods, and then one of the tenant: in
+/// the first three the tenant's command waits for its turn, in the others the device has it.
+#[test]
+fn f3_standstill_names_place_of_command() {
+    let model = Model { service: 3 * SECOND, channels: 1, seeks: true, window: 1, reactors: 1 };
+    let profile = Overrides { mean: Some(Nanos(8 * MS)), seeks: true, ..Overrides::default() };
+    let containers = crate::device::ContainerRules {
+        scheduler: crate::container::Scheduler::Containers,
+        capacity: 8,
+        deadline_ns: 20 * MS,
+    };
+    let window = WindowRule::Fixed(1);
+    let rules = DeviceRules { window, profile, containers: Some(containers) };
+    let hosts = vec![tenant(1, 0), flood(1, 1, 0).remove(0)];
+    let device = Arc::new(Device::new(rules, 1));
+    let mut lab = Lab::on(model, device, &[(10, SessionSpec::default())], hosts);
+    lab.run(12);
+    let missed = lab.reserved[0].missed();
+    // The last of three periods has the completion.
+    assert!(missed.by(Cause::Order) >= 3 && missed.by(Cause::Device) >= 3, "{missed:?}");
+    assert_eq!(lab.logs.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
 }

@@ -139,7 +139,7 @@ pub struct Reservation {
     /// Periods in which the tenant got its budget, or its whole demand; with an allowed latency, periods in which
     /// no command was late.
     pub kept: u64,
-    /// Periods in which it got less, by cause: "device", "depth", "window" or "order".
+    /// Periods in which it got less, by cause: "device", "depth", "window", "order" or "data".
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub missed: BTreeMap<String, u64>,
     /// The latest of these periods in words.

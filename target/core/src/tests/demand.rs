@@ -1,0 +1,80 @@
+//! Demand of a reservation: a command counts from its arrival on, wherever it waits (docs/research/sources.md, F3:
+//! reservations are kept).
+
+use std::sync::Arc;
+
+use arbitration::reservation::{Admitted, Broker, Budget, Cause, Profile, Reserved, Terms};
+use arbitration::session::Reservation;
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use fabric::nvme::Status;
+
+use super::rig::{DRIVE, MS, Plan, Rig, abort, read};
+use crate::machine::device::BlockDevice as _;
+
+const SECOND: u64 = 1000 * MS;
+
+/// Reserves ten commands a second of the drive for all hosts.
+fn reserve(rig: &Rig) -> Arc<Reserved> {
+    let profile = Profile::default();
+    let terms = Terms::of(Budget::Operations(10), Nanos(SECOND));
+    let admitted: Admitted = Broker::admit(&profile, &[], 0, &terms).unwrap();
+    let reserved = Arc::new(Reserved::new(rig.now, &admitted));
+    let session = Arc::clone(rig.sessions.root());
+    let disks = rig.shared.disks.borrow();
+    let drive = &disks[&BackendId(u64::from(DRIVE))];
+    drive.qos().reserve(vec![Reservation { session, reserved: Arc::clone(&reserved) }]);
+    reserved
+}
+
+/// Counts the periods with demand, and the ones among them that were missed because of memory or data.
+fn periods(rig: &Rig, reserved: &Reserved) -> (u64, u64) {
+    let _ = reserved.next_period(rig.now);
+    (reserved.kept().0, reserved.missed().by(Cause::Data))
+}
+
+#[test]
+fn f3_write_whose_data_is_awaited_is_demand_until_it_ends() {
+    for is_aborted in [false, true] {
+        let mut rig = Rig::new(&Plan::default());
+        let reserved = reserve(&rig);
+        let cid = rig.owe_data(1);
+        rig.pass_often(3, SECOND);
+        assert_eq!(periods(&rig, &reserved), (3, 3));
+        if is_aborted {
+            assert_eq!(rig.call(0, abort(1, cid), None, 0).1 & 1, 0);
+        }
+        rig.peers[1].sends = true;
+        rig.run();
+        while rig.end_oldest() {}
+        let status = if is_aborted { Status::ABORT_REQUESTED } else { Status::SUCCESS };
+        assert_eq!(rig.answer(1, cid), Some(status));
+        rig.pass_often(4, SECOND);
+        // The command ended early in the fourth period, of which so little was due.
+        assert_eq!(periods(&rig, &reserved), (4, 3), "nothing is wanted any more");
+    }
+}
+
+#[test]
+fn f3_reads_without_memory_are_demand_until_their_host_has_gone() {
+    let mut rig = Rig::new(&Plan { memory: 128 << 10, ..Plan::default() });
+    let reserved = reserve(&rig);
+    rig.peers[1].reads = false;
+    for number in 0..40 {
+        rig.queue(1, read(DRIVE, number * 128, 128), None, 64 << 10);
+    }
+    for _ in 0..20 {
+        rig.run();
+        rig.end_oldest();
+    }
+    assert!(rig.states().iter().any(|(state, _)| *state == "read_turn"), "{:?}", rig.states());
+    rig.pass(SECOND);
+    let before = periods(&rig, &reserved);
+    rig.pass_often(3, SECOND);
+    let after = periods(&rig, &reserved);
+    assert_eq!((after.0 - before.0, after.1 - before.1), (3, 3), "{:?}", reserved.missed());
+    rig.cut(1, "lost");
+    while rig.end_oldest() {}
+    rig.pass_often(4, SECOND);
+    assert!(periods(&rig, &reserved).0 <= after.0 + 1, "nothing is wanted any more");
+}
