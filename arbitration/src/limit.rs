@@ -8,10 +8,10 @@
 //! and a rate of one a second is as exact as one of 10^9. The unused depth is the credit that an
 //! idle user has saved.
 //!
-//! In any span of time, at most the rate times (the span and the depth) passes, and one command of
-//! each thread. A user who always has work and asks at least every 1 ms gets at least the rate
-//! times (the span less 1 ms), less one command. Without a burst that is 10 % over 10 ms and 0.1 %
-//! over a second.
+//! Without a burst, at most the rate times (the span and 1 ms) passes in any span of time, or times the
+//! span and one command, whichever is more. That is 10 % or one command over 10 ms, and 0.1 % over a second. With a
+//! burst, the rate times (the span and the depth) and one command pass. Each further thread may add a command. A
+//! user who always has work and asks at once when a command may pass gets the rate.
 //!
 //! A command that the limit lets pass may have to wait for its turn at a busy device. The limit then
 //! counts from when the command could have gone, and so the depth is at least the cost of the largest
@@ -191,8 +191,18 @@ impl Limiter {
         }
         let cost = cost(interval, amount);
         let late = ticks(now).saturating_sub(cost.saturating_sub(self.depth()));
-        let floor = self.floor(now, interval).min(late.max(ticks(since)));
+        let [floor, since] =
+            [self.floor(now, interval), ticks(since)].map(|at| self.begin(at, cost));
+        let floor = floor.min(late.max(since));
         self.update(|paid| paid.max(floor).saturating_add(cost));
+    }
+
+    /// Returns the time that the charge of `cost` begins with, in ticks, for a command that could first pass at `at`.
+    /// Without a burst, the command itself is a part of the depth.
+    #[inline]
+    fn begin(&self, at: u64, cost: u64) -> u64 {
+        let has_burst = self.beyond.load(Relaxed) > 0;
+        at.saturating_add(if has_burst { 0 } else { cost.min(TOLERANCE_TICKS) })
     }
 
     /// Charges time for which a command occupied its device, instead of an amount. A command never
@@ -262,7 +272,7 @@ impl Limiter {
         ticks(self.sent_back.earliest(now, |amount| cost(interval, amount) / TICKS_PER_NS))
     }
 
-    /// Checks and charges in one atomic step.
+    /// Checks and charges in one atomic step. The depth passes at once, and one command more.
     ///
     /// # Errors
     ///

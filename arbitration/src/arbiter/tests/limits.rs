@@ -344,7 +344,7 @@ fn d1_cancelled_set_command_refunds_limits() {
     let first = arbiter.dispatch(now, DEVICE).unwrap();
     let waiting = arbiter.enqueue(now, flow, Class::Low, write(1)).unwrap();
     assert!(arbiter.dispatch(now, DEVICE).is_none(), "the window is full");
-    assert_eq!(session.all.iops.check(now), Err(Nanos(1_999_000_000)), "the command is in the set");
+    assert_eq!(session.all.iops.check(now), Err(Nanos(2_000_000_000)), "the command is in the set");
     assert_eq!(arbiter.cancel(now, waiting), Some(1));
     assert_eq!(session.all.check(now), Ok(()));
     assert_eq!(
