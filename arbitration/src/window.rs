@@ -15,12 +15,14 @@ use crate::settings::WindowRule;
 use crate::sharing::Sharing;
 
 mod adapt;
+mod held;
 mod prices;
 mod slot;
 #[cfg(test)]
 mod tests;
 
 use adapt::{Adaptation, DepthSample};
+pub(crate) use held::{Held, kib_beyond};
 use prices::{Prices, Tally, sizes};
 pub use slot::SLOT;
 use slot::SLOTS;
@@ -40,6 +42,10 @@ pub struct Window {
     /// looks for sleepers, never miss each other: see
     /// `reactor_waiting_for_window_is_woken`.
     used: AtomicU64,
+    /// The part of it by which commands cost more than ordinary ones of their direction, because they are large.
+    oversize: AtomicU64,
+    /// KiB beyond the first four of each command in the device, times the price of its direction.
+    kib: AtomicU64,
     /// Amount that the device may hold, in 1/[`SLOT`]; [`OFF`]: any amount.
     limit: AtomicU64,
     /// The most that was held since the last look at the depth, in 1/[`SLOT`].
@@ -73,6 +79,8 @@ impl Window {
         let window = Self {
             sharing,
             used: AtomicU64::new(0),
+            oversize: AtomicU64::new(0),
+            kib: AtomicU64::new(0),
             limit: AtomicU64::new(OFF),
             peak: AtomicU64::new(0),
             was_full: AtomicBool::new(false),
@@ -196,12 +204,29 @@ impl Window {
         u32::try_from(self.used.load(Relaxed) / u64::from(SLOT)).unwrap_or(u32::MAX)
     }
 
-    /// Returns the amount in use, in whole commands of this price, at least one: the number of
-    /// commands, if all are alike.
+    /// Notes that a command of this price has come to the device, or has left it.
     #[inline]
-    pub(crate) fn held_like(&self, price: u32) -> u32 {
-        let held = self.used.load(Relaxed) / u64::from(price.max(SLOT));
-        u32::try_from(held).unwrap_or(u32::MAX).max(1)
+    pub(crate) fn note_size(&self, price: u32, bytes: u32, has_come: bool) {
+        let own = Held::of(price, bytes);
+        if own.kib == 0 {
+            return;
+        }
+        for (sum, part) in [(&self.kib, own.kib), (&self.oversize, price - own.slots)] {
+            match has_come {
+                _ if part == 0 => {}
+                true => _ = sum.fetch_add(part.into(), Relaxed),
+                false => _ = sum.fetch_sub(part.into(), Relaxed),
+            }
+        }
+    }
+
+    /// Returns the commands in the device.
+    #[inline]
+    pub(crate) fn commands(&self) -> Held {
+        let saturated = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
+        let large = self.oversize.load(Relaxed);
+        let slots = saturated(self.used.load(Relaxed).saturating_sub(large));
+        Held { slots, kib: saturated(self.kib.load(Relaxed)) }
     }
 
     /// Computes how much the device holds, in commands of ordinary size.

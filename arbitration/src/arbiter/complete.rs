@@ -6,8 +6,8 @@ use super::Arbiter;
 use super::grant::{Charged, Grant};
 use super::ids::{CreditSetId, DeviceId};
 use crate::credit::Cost;
-use crate::reservation::Occupancy;
 use crate::session::SessionId;
+use crate::window::Held;
 
 impl<T: Copy> Arbiter<T> {
     /// Gives a command's credits back to the set that they were taken from.
@@ -53,12 +53,14 @@ impl<T: Copy> Arbiter<T> {
             let shared = &*queue.device;
             let mut share = 0;
             if served {
-                let held = Occupancy { at_begin: met, at_end: shared.window.held_like(price) };
+                let own = Held::of(price, bytes);
+                let held = shared.profiler.occupancy(own, met, shared.window.commands());
                 // A Flush or Write Zeroes tells nothing about the time of a write.
                 if !has_data || bytes == 0 {
                     share = shared.profiler.share(now, at, held);
                 } else if queue.samples.takes(now) || charged.is_some() {
                     share = shared.profiler.record(now, write, bytes, at, held);
+                    shared.profiler.learn_size(now.ns_since(at), met);
                 } else {
                     shared.profiler.glance(now, write, bytes, at, held);
                 }
@@ -66,6 +68,7 @@ impl<T: Copy> Arbiter<T> {
             } else {
                 shared.window.put_back(price);
             }
+            shared.window.note_size(price, bytes, false);
             if counted {
                 let alone = shared.leave_set(now, at, write, bytes);
                 if shared.is_bounded() {

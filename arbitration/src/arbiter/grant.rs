@@ -8,6 +8,7 @@ use crate::limit::{Amount, Content};
 use crate::order::CommandKind;
 use crate::reservation::Charge;
 use crate::session::SessionId;
+use crate::window::Held;
 
 /// The resources that a command holds while it is in its device. Give the grant back with
 /// [`Arbiter::complete`](super::Arbiter::complete).
@@ -23,8 +24,8 @@ pub struct Grant {
     pub(super) price: u32,
     pub(super) set: Option<CreditSetId>,
     pub(super) at: Nanos,
-    /// Commands of this price that the device held when this one came, itself among them.
-    pub(super) met: u32,
+    /// Commands that the device held when this one came, itself among them.
+    pub(super) met: Held,
     /// Whether the command is counted in the device's load.
     pub(super) counted: bool,
     pub(super) charged: Option<Charged>,
@@ -36,7 +37,7 @@ impl Grant {
     pub(super) fn new(now: Nanos, device: DeviceId, work: Work, holds: Holds) -> Self {
         let Work { session, write, bytes, content, operations } = work;
         let Holds { price, set, charged } = holds;
-        let (at, met, counted) = (now, 1, false);
+        let (at, met, counted) = (now, Held::default(), false);
         Self {
             device,
             session,

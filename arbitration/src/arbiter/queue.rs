@@ -725,7 +725,8 @@ impl DeviceQueue {
         if let Some(ceiling) = &self.ceiling {
             self.device.note_length(now, ceiling.profile().in_device(work.write, work.bytes));
         }
-        let met = self.device.window.held_like(holds.price);
+        self.device.window.note_size(holds.price, work.bytes, true);
+        let met = self.device.window.commands();
         Grant { met, counted, ..Grant::new(now, device, work, holds) }
     }
 }

@@ -9,7 +9,8 @@ use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 use units::Nanos;
 
-use crate::reservation::{Profile, kib_beyond};
+use crate::reservation::Profile;
+use crate::window::kib_beyond;
 
 /// Cost of a command where commands count, of 4 KiB where bytes count, and of a read of 4 KiB where
 /// device time counts.

@@ -3,7 +3,8 @@
 
 use crate::sync::{AtomicU64, Ordering::SeqCst};
 
-use super::profile::{Profile, beyond};
+use super::profile::Profile;
+use crate::window::kib_beyond;
 
 /// Number of bits that count KiB; the bits above count commands.
 const KIB_BITS: u32 = 40;
@@ -17,7 +18,7 @@ pub(crate) struct SetLoad {
 }
 
 const fn weight(bytes: u32) -> u64 {
-    1 << KIB_BITS | beyond(bytes)
+    1 << KIB_BITS | kib_beyond(bytes)
 }
 
 const fn counts(word: u64) -> (u64, u64) {

@@ -4,9 +4,7 @@
 use units::Nanos;
 
 use super::terms::{Locality, Terms};
-
-/// The size that a [`ServiceTime`] is for, in KiB.
-const BASE_KIB: u64 = 4;
+use crate::window::kib_beyond;
 
 /// A device's time for a command of 4 KiB while the device is busy: the command's share of the
 /// device, which is the time it spends there divided by the number of commands that are served
@@ -110,14 +108,14 @@ impl Profile {
     #[must_use]
     pub const fn mean(&self, write: bool, bytes: u32) -> u64 {
         let (time, per_kib) = self.times(write);
-        time.mean.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
+        time.mean.0.saturating_add(kib_beyond(bytes).saturating_mul(per_kib))
     }
 
     /// Returns the worst share of a command of `bytes` bytes, in ns.
     #[must_use]
     pub const fn worst(&self, write: bool, bytes: u32) -> u64 {
         let (time, per_kib) = self.times(write);
-        time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
+        time.worst.0.saturating_add(kib_beyond(bytes).saturating_mul(per_kib))
     }
 
     /// Computes the worst share of this many commands, in ns. They have `kib` KiB beyond the first
@@ -203,11 +201,6 @@ impl Default for Profile {
 /// Eq. (1).
 pub(super) const fn padded(mean: u64) -> u64 {
     mean.saturating_add(mean.div_ceil(8))
-}
-
-/// Returns the whole and begun KiB beyond the first four.
-pub(crate) const fn beyond(bytes: u32) -> u64 {
-    (bytes.div_ceil(1024) as u64).saturating_sub(BASE_KIB)
 }
 
 #[cfg(test)]

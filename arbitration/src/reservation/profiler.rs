@@ -8,6 +8,8 @@ use units::Nanos;
 
 use super::average::{Average, ENOUGH, Mix, PLENTY};
 use super::profile::{Overrides, PerKib, Profile, ServiceTime};
+use super::size_cost::SizeCost;
+use crate::window::Held;
 
 /// Number of separate depths: 1, 2, 4 and so on to 256 and more.
 const DEPTHS: usize = 9;
@@ -50,6 +52,7 @@ pub struct Profiler {
     configured: AtomicU32,
     beat: AtomicU64,
     mix: Mix,
+    size_cost: SizeCost,
 }
 
 /// The measurements of reads, or of writes.
@@ -207,6 +210,19 @@ impl Profiler {
             }
         }
         share
+    }
+
+    /// Computes the commands in the device with one of them, each as large as that one.
+    #[inline]
+    pub(crate) fn occupancy(&self, own: Held, at_begin: Held, at_end: Held) -> Occupancy {
+        let [at_begin, at_end] = [at_begin, at_end].map(|all| self.size_cost.alike(all, own));
+        Occupancy { at_begin, at_end }
+    }
+
+    /// Learns the cost of a command's size from a command that was in the device for `time` ns, and `met` these there.
+    #[inline]
+    pub(crate) fn learn_size(&self, time: u64, met: Held) {
+        self.size_cost.learn(time, met);
     }
 
     /// Computes a command's share of the device's time in ns, as [`record`](Self::record) does, and

@@ -117,6 +117,16 @@ impl Prices {
     }
 }
 
+/// Computes the price of a command of ordinary size from the price of one of `bytes` bytes, in 1/[`SLOT`].
+#[inline]
+pub(super) fn ordinary(price: u32, bytes: u32) -> u32 {
+    if bytes <= ORDINARY {
+        return price;
+    }
+    let ordinary = u64::from(price) * u64::from(ORDINARY) / u64::from(bytes);
+    u32::try_from(ordinary).unwrap_or(price)
+}
+
 /// Computes how many times as long writes took as reads, 1 to 16 times, in 1/[`SLOT`].
 fn ratio(write: u64, read: u64) -> u32 {
     let ratio = (write.saturating_mul(u64::from(SLOT))).checked_div(read).unwrap_or(0);

@@ -194,3 +194,29 @@ proptest! {
         prop_assert!(had.iter().all(|had| *had >= least), "{had:?}, {least} at least");
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A device in which small and large commands always mix is measured for both sizes, regardless of their prices in
+    /// the window. Small commands must not look cheap, or more of them is reserved than the device can do.
+    #[test]
+    fn f1_mixed_sizes_show_their_costs(
+        (ms, channels, reactors) in (2..=8_u64, 1..=8_usize, 1..=2_usize),
+        large in prop::sample::select(vec![65_536, 262_144, 1 << 20]),
+        depths in (8..=48_u64, 8..=48_u64),
+    ) {
+        let model = Model { service: ms * MS, channels, seeks: false, window: 128, reactors };
+        let host = |bytes, depth, reactor| Host { bytes, ..super::flood(1, depth, reactor).remove(0) };
+        let hosts = vec![host(4096, depths.0, 0), host(large, depths.1, reactors - 1)];
+        let device = model.device(Overrides::default());
+        let mut lab = Lab::on(model, device, &[], hosts);
+        lab.run(20);
+        let profile = lab.device.profile().unwrap();
+        for (bytes, least, most) in [(4096, 75, 500), (large, 40, 200)] {
+            let (mean, cost) = (profile.mean(false, bytes), model.takes(bytes) / channels as u64);
+            let percent = mean * 100 / cost;
+            prop_assert!((least..=most).contains(&percent), "{bytes}: {mean} of {cost}");
+        }
+    }
+}
