@@ -665,7 +665,7 @@ impl<T> MemoryGate<T> {
             self.forget_unused(id);
         }
         if self.entries.is_empty() && self.blocked == 0 {
-            // Nobody waits for what came back.
+            // Nothing waits for memory.
             return;
         }
         let others = self.holders.get(holder).map_or(0, |holder| holder.flows.len());

@@ -207,7 +207,7 @@ impl Window {
     /// Notes that a command of this price has come to the device, or has left it.
     #[inline]
     pub(crate) fn note_size(&self, price: u32, bytes: u32, has_come: bool) {
-        let own = Held::of(price, bytes);
+        let own = Held::command(price, bytes);
         if own.kib == 0 {
             return;
         }

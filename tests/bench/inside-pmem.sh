@@ -17,6 +17,7 @@ cat >>"$CONFIG" <<END
 [pmem]
 address = "$ADDRESS:4430"
 capacity = 1000000
+io_size = "1 MiB"
 
 [[region]]
 name = "log"

@@ -13,6 +13,7 @@ cat <<END | configure
 [pmem]
 address = "$(target_of 1):4430"
 capacity = 100000
+io_size = "16 KiB"
 
 [[region]]
 name = "log"

@@ -53,7 +53,7 @@ impl<T: Copy> Arbiter<T> {
             let shared = &*queue.device;
             let mut share = 0;
             if served {
-                let own = Held::of(price, bytes);
+                let own = Held::command(price, bytes);
                 let held = shared.profiler.occupancy(own, met, shared.window.commands());
                 // A Flush or Write Zeroes tells nothing about the time of a write.
                 if !has_data || bytes == 0 {

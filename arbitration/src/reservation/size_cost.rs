@@ -36,6 +36,8 @@ const DISTINCT: f64 = 0.03;
 pub(super) struct SizeCost {
     /// In 2^-[`DIGITS`] of the cost of a command of 4 KiB.
     of_kib: AtomicU64,
+    /// Whether a command of more than 4 KiB was met: 1, else 0.
+    has_large: AtomicU64,
     /// Completions try the lock and never wait for it.
     sums: Mutex<Sums>,
 }
@@ -53,7 +55,11 @@ struct Sums {
 
 impl Default for SizeCost {
     fn default() -> Self {
-        Self { of_kib: AtomicU64::new(UNKNOWN), sums: Mutex::default() }
+        Self {
+            of_kib: AtomicU64::new(UNKNOWN),
+            has_large: AtomicU64::new(0),
+            sums: Mutex::default(),
+        }
     }
 }
 
@@ -74,6 +80,13 @@ impl SizeCost {
 
     /// Learns from a command that was in the device for `time` ns and found `all` there, itself among them.
     pub(super) fn learn(&self, time: u64, all: Held) {
+        if self.has_large.load(Relaxed) == 0 {
+            if all.kib == 0 {
+                // As long as all commands are small, sizes cost nothing.
+                return;
+            }
+            self.has_large.store(1, Relaxed);
+        }
         let Ok(mut sums) = self.sums.try_lock() else { return };
         sums.add(f64::from(all.slots) / f64::from(SLOT), f64::from(all.kib), time as f64);
         if let Some(cost) = sums.cost_of_kib() {

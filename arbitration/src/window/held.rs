@@ -18,7 +18,7 @@ pub(crate) struct Held {
 impl Held {
     /// Returns a command of this price and size.
     #[inline]
-    pub(crate) fn of(price: u32, bytes: u32) -> Self {
+    pub(crate) fn command(price: u32, bytes: u32) -> Self {
         let slots = ordinary(price, bytes);
         let kib = kib_beyond(bytes) * u64::from(slots) / u64::from(SLOT);
         Self { slots, kib: u32::try_from(kib).unwrap_or(u32::MAX) }

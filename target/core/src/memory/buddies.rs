@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_came_back_are_used_again_and_join_when_a_large_one_is_needed() {
+    fn freed_blocks_are_reused_and_joined_on_demand() {
         let mut buddies = Buddies::new(2 << 20, 1 << 20);
         let held: Vec<_> = std::iter::from_fn(|| buddies.take(4096, Use::Any)).collect();
         assert_eq!(held.len(), 512, "more than are kept as they are");

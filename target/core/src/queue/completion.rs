@@ -78,9 +78,9 @@ impl Completion {
         job: &Job<D>,
         status: Status,
     ) {
-        let waited = Time::of(job.started.ns_since(job.arrived));
-        let in_device = Time::of(io.now.ns_since(job.started));
-        let all_time = Time::of(io.now.ns_since(job.arrived));
+        let waited = Time::new(job.started.ns_since(job.arrived));
+        let in_device = Time::new(io.now.ns_since(job.started));
+        let all_time = Time::new(io.now.ns_since(job.arrived));
         let bytes = match job.command.transfer(job.device.format()) {
             Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
             Transfer::None => 0,

@@ -61,7 +61,7 @@ pub(crate) struct Time {
 
 impl Time {
     #[inline]
-    pub(crate) fn of(ns: u64) -> Self {
+    pub(crate) fn new(ns: u64) -> Self {
         Self { ns, bucket: bucket_of(ns) }
     }
 }
@@ -70,7 +70,7 @@ impl Histogram {
     /// Records `n` events of `ns` nanoseconds each.
     #[inline]
     pub fn record(&self, ns: u64, n: u64) {
-        self.record_time(Time::of(ns), n);
+        self.record_time(Time::new(ns), n);
     }
 
     /// Records `n` events that took a time each.
@@ -191,7 +191,7 @@ impl OpStats {
     /// Records `n` operations that together moved `bytes` bytes and took `ns` nanoseconds each.
     #[inline]
     pub fn record(&self, n: u64, bytes: u64, ns: u64) {
-        self.record_time(n, bytes, Time::of(ns));
+        self.record_time(n, bytes, Time::new(ns));
     }
 
     /// Records `n` operations as [`Self::record`] does, which took a time each.

@@ -97,7 +97,7 @@ impl Tally {
         of: impl Fn(&Counted) -> [Option<&'a IoStats>; 5],
     ) {
         for run in self.0.drain(..) {
-            let time = Time::of(now.ns_since(run.since));
+            let time = Time::new(now.ns_since(run.since));
             for stats in of(&run.of).into_iter().flatten() {
                 let kinds = [
                     (&stats.read, run.reads, run.read_bytes, run.read_errors),

@@ -34,7 +34,7 @@ fn periods(rig: &Rig, reserved: &Reserved) -> (u64, u64) {
 }
 
 #[test]
-fn f3_write_whose_data_is_awaited_is_demand_until_it_ends() {
+fn f3_write_awaiting_data_is_demand_until_its_end() {
     for is_aborted in [false, true] {
         let mut rig = Rig::new(&Plan::default());
         let reserved = reserve(&rig);
@@ -57,7 +57,7 @@ fn f3_write_whose_data_is_awaited_is_demand_until_it_ends() {
 }
 
 #[test]
-fn f3_reads_without_memory_are_demand_until_their_host_has_gone() {
+fn f3_reads_without_memory_are_demand_until_disconnect() {
     let mut rig = Rig::new(&Plan { memory: 128 << 10, ..Plan::default() });
     let reserved = reserve(&rig);
     rig.peers[1].reads = false;
