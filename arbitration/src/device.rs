@@ -47,7 +47,11 @@ pub struct ContainerRules {
 /// with every command.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Counts(PerClass<AtomicU32>);
+struct Counts {
+    waiting: PerClass<AtomicU32>,
+    /// Commands that the reactor has sent to the device, while it counts the reasons of waits.
+    dispatched: AtomicU64,
+}
 
 /// A device, as all reactors share it.
 #[derive(Debug)]
@@ -218,15 +222,27 @@ impl Device {
     #[must_use]
     pub fn waiting(&self) -> PerClass<u64> {
         PerClass::from_fn(|class| {
-            self.waiting.iter().map(|counts| u64::from(counts.0[class].load(Relaxed))).sum()
+            self.waiting.iter().map(|counts| u64::from(counts.waiting[class].load(Relaxed))).sum()
         })
     }
 
     #[inline]
     pub(crate) fn publish(&self, reactor: u32, class: Class, waiting: u32) {
         if let Some(counts) = self.waiting.get(reactor as usize) {
-            counts.0[class].store(waiting, Relaxed);
+            counts.waiting[class].store(waiting, Relaxed);
         }
+    }
+
+    /// Counts a command that a reactor sends to the device. Only that reactor writes the number.
+    pub(crate) fn count_dispatch(&self, reactor: u32) {
+        if let Some(Counts { dispatched, .. }) = self.waiting.get(reactor as usize) {
+            dispatched.store(dispatched.load(Relaxed).wrapping_add(1), Relaxed);
+        }
+    }
+
+    /// Returns the number of commands that all reactors have sent to the device while they counted.
+    pub(crate) fn dispatched(&self) -> u64 {
+        self.waiting.iter().fold(0, |sum, counts| sum.wrapping_add(counts.dispatched.load(Relaxed)))
     }
 
     /// Notes that a reactor goes to sleep though commands wait here.

@@ -47,6 +47,17 @@ const SECOND_TICKS: u64 = 1_000_000_000 * TICKS_PER_NS;
 /// Binary digits of an interval below a tick.
 const INTERVAL_DIGITS: u32 = 28;
 
+/// The reason for which a session's commands are blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockReason {
+    /// A limit on commands.
+    Iops,
+    /// A limit on bytes.
+    Bandwidth,
+    /// Too few operation or payload credits.
+    Credits,
+}
+
 /// A rate in operations or bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(u64);

@@ -83,7 +83,9 @@ impl<T: Copy> Arbiter<T> {
             let (Head { work, mark, .. }, _) = self.head_of(device, &next)?;
             let Self { devices, pace, .. } = self;
             let queue = devices.kept_mut(device)?;
-            if mark || queue.has_room_in_set(now, next.precedence, &work, urgent) {
+            let has_room = mark || queue.has_room_in_set(now, next.precedence, &work, urgent);
+            queue.note_room_beside(now, has_room);
+            if has_room {
                 return Some(next);
             }
             if next.precedence != Precedence::Urgent {

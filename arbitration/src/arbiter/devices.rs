@@ -101,6 +101,11 @@ impl Devices {
     }
 
     /// Lists all queues.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut DeviceQueue> {
+        self.queues.iter_mut().flatten()
+    }
+
+    /// Lists all queues.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &DeviceQueue> {
         self.queues.iter().flatten()

@@ -14,7 +14,7 @@ use super::submission::Dispatched;
 use super::timers::Timer;
 use crate::credit::Cost;
 use crate::device::Device;
-use crate::limit::Waiter;
+use crate::limit::{BlockReason, Waiter};
 use crate::order::{CommandKind, Ends};
 use crate::reservation::Charge;
 use crate::session::SessionId;
@@ -34,9 +34,9 @@ enum Tried<T> {
 pub(super) enum Blocker {
     /// The rate of this session, until this time.
     Rate(SessionId, Nanos),
-    /// The rate of this session's reads, or of its writes, until this time. Commands in the other
-    /// direction may pass.
-    Direction(SessionId, Nanos),
+    /// The rate of this session's reads, or (`true`) of its writes, until this time. Commands in the
+    /// other direction may pass.
+    Direction(SessionId, Nanos, bool),
     /// This session has too few credits for this cost.
     Credits(SessionId, Cost),
 }
@@ -148,6 +148,9 @@ impl<T: Copy> Arbiter<T> {
         queue.take(place, (first, write), rest);
         queue.uncount(class);
         flow.uncount();
+        if let Some(waits) = &mut queue.waits {
+            waits.count(flow_id, class, next.precedence == Precedence::Reserved);
+        }
         local.session.backlog.left(now, now.ns_since(entered));
         let (session, unused) = (flow.session, flow.references == 0);
         let work = Work { session, write, bytes, content, operations };
@@ -166,7 +169,7 @@ impl<T: Copy> Arbiter<T> {
         let (head, ends) = self.head_of(device, next)?;
         let set = match self.admit(now, device, &head) {
             Ok(set) => set,
-            Err(Blocker::Direction(session, when)) => {
+            Err(Blocker::Direction(session, when, _)) => {
                 self.hold_at(now, device, next, (session, when, head.work.write));
                 return Some(Tried::Blocked);
             }
@@ -254,7 +257,7 @@ impl<T: Copy> Arbiter<T> {
                 return Err(Blocker::Rate(limited.id(), when));
             }
             if let Err(when) = limited.admit_direction(now, waiter, head.work.write) {
-                return Err(Blocker::Direction(limited.id(), when));
+                return Err(Blocker::Direction(limited.id(), when, head.work.write));
             }
         }
         let Some(set) = local.set else { return Ok(None) };
@@ -279,19 +282,20 @@ impl<T: Copy> Arbiter<T> {
     /// Blocks a session until what blocks its commands has gone. A limit on one direction blocks both
     /// here: at a device with containers the commands of a host stay in their order.
     pub(super) fn block_at(&mut self, now: Nanos, device: DeviceId, next: &Next, blocker: Blocker) {
+        let reason = self.reason_of(device, blocker);
         let Some(queue) = self.devices.kept_mut(device) else { return };
         let (Blocker::Rate(session, _)
-        | Blocker::Direction(session, _)
+        | Blocker::Direction(session, ..)
         | Blocker::Credits(session, _)) = blocker;
         if next.precedence == Precedence::Reserved {
             queue.sessions.block_due(now, session);
             queue.wake_others();
         }
-        if queue.block(session) {
+        if queue.block(now, session, reason) {
             self.sessions.links_mut(session).blocked_at.push(device);
         }
         match blocker {
-            Blocker::Rate(session, when) | Blocker::Direction(session, when) => {
+            Blocker::Rate(session, when) | Blocker::Direction(session, when, _) => {
                 self.set_timer(now, device, session, when);
             }
             Blocker::Credits(session, cost) => {
@@ -300,6 +304,18 @@ impl<T: Copy> Arbiter<T> {
                 }
             }
         }
+    }
+
+    /// Returns the reason of a block at a device where waits are counted.
+    #[inline]
+    fn reason_of(&self, device: DeviceId, blocker: Blocker) -> Option<BlockReason> {
+        self.devices.kept(device)?.waits.as_ref()?;
+        let (session, direction) = match blocker {
+            Blocker::Rate(session, _) => (session, None),
+            Blocker::Direction(session, _, write) => (session, Some(write)),
+            Blocker::Credits(..) => return Some(BlockReason::Credits),
+        };
+        Some(self.sessions.kept(session)?.session.slower_limit(direction))
     }
 
     /// Holds back the reads or the writes of the host that goes next, until a session's limit on them
@@ -311,12 +327,13 @@ impl<T: Copy> Arbiter<T> {
         next: &Next,
         (session, when, write): (SessionId, Nanos, bool),
     ) {
+        let reason = self.reason_of(device, Blocker::Direction(session, when, write));
         let Self { devices, entries, sessions, .. } = self;
         let Some(queue) = devices.kept_mut(device) else { return };
         if queue.own.split(next.leaf) {
             queue.begin_own_order(entries, next.leaf);
         }
-        if queue.hold(session, next.leaf, write) {
+        if queue.hold(now, session, (next.leaf, write), reason) {
             sessions.links_mut(session).blocked_at.push(device);
         }
         if next.precedence == Precedence::Reserved {
@@ -425,7 +442,11 @@ impl<T: Copy> Arbiter<T> {
         let item = entry.item?;
         let charged = charge.map(|charge| Charged { charge, flow: self.flows.id(flow) });
         let holds = Holds { price, set, charged };
-        let grant = self.devices.kept_mut(device)?.grant(now, device, work, holds);
+        let queue = self.devices.kept_mut(device)?;
+        let grant = queue.grant(now, device, work, holds);
+        if let Some(waits) = &mut queue.waits {
+            waits.count(flow, class, head.is_due);
+        }
         if let Some(local) = self.sessions.kept(work.session) {
             local.session.backlog.left(now, now.ns_since(entry.entered));
         }

@@ -34,6 +34,7 @@ mod dispatch_elevator;
 mod elevator;
 mod enqueue;
 mod entries;
+mod explain;
 mod flows;
 mod grant;
 mod held_back;
@@ -52,6 +53,7 @@ mod table;
 mod tests;
 mod timers;
 mod waiters;
+mod waits;
 
 use crate::sync::AtomicU64;
 use std::sync::Arc;
@@ -65,6 +67,7 @@ use crate::settings::OrderSettings;
 use changes::Changes;
 use devices::Devices;
 use entries::Entries;
+pub use explain::{Waited, Watch};
 use flows::Flows;
 pub use grant::Grant;
 pub use ids::{Announced, DeviceId, EntryId, HostFlowId};
@@ -101,6 +104,8 @@ pub struct Arbiter<T: Copy> {
     woken: Arc<AtomicU64>,
     /// Commands that wait in a queue or an elevator.
     waiting: usize,
+    /// Whether the reasons of waits are counted.
+    counts_waits: bool,
     /// Sessions, flows and devices that a change made the arbiter look at.
     #[cfg(test)]
     visits: usize,
@@ -126,6 +131,7 @@ impl<T: Copy> Arbiter<T> {
             wake: Reactors::NONE,
             woken: Arc::default(),
             waiting: 0,
+            counts_waits: false,
             #[cfg(test)]
             visits: 0,
         }
@@ -159,7 +165,9 @@ impl<T: Copy> Arbiter<T> {
         if device.rules.containers.is_some() {
             self.entries.make_located();
         }
-        self.devices.insert(id, DeviceQueue::new(self.reactor, device, Arc::clone(&self.woken)));
+        let mut queue = DeviceQueue::new(self.reactor, device, Arc::clone(&self.woken));
+        queue.waits = self.counts_waits.then(Box::default);
+        self.devices.insert(id, queue);
     }
 
     /// Finds a device.

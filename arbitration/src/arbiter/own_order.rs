@@ -460,6 +460,17 @@ impl OwnOrders {
         }
     }
 
+    /// Returns the session whose limit holds back a direction of a host.
+    pub(super) fn held_by(&self, leaf: NodeId, write: bool) -> Option<SessionId> {
+        let limited = self.order(leaf)?.held.get(write);
+        limited.by.filter(|_| limited.is_held)
+    }
+
+    /// Returns the session whose limit held back a direction of a host last.
+    pub(super) fn limited_by(&self, leaf: NodeId, write: bool) -> Option<SessionId> {
+        self.order(leaf)?.held.get(write).by
+    }
+
     /// Lists the limits that have ever held back a direction of a host, with its place in the order of each.
     #[inline]
     pub(super) fn tags_mut(&mut self, leaf: NodeId, write: bool) -> &mut [LimitTag] {

@@ -13,7 +13,9 @@ use super::ids::{DeviceId, EntryId, HostFlowIndex, OwnQueueId};
 use super::own_order::OwnOrders;
 use super::samples::Samples;
 use super::shares::Shares;
+use super::waits::DeviceWaits;
 use crate::device::Device;
+use crate::limit::BlockReason;
 use crate::order::{ClassBurst, CommandKind, Ends, NodeId, Pace, SpreadKey, Tree, bit};
 use crate::reactors::Reactors;
 use crate::reservation::{Ceiling, Schedule};
@@ -101,6 +103,8 @@ pub(super) struct DeviceQueue {
     /// Memory for computing what reservations may yet ask of the device, used again by each
     /// computation.
     pub(super) schedule: Schedule,
+    /// The reasons of waits; `None`: they are not counted.
+    pub(super) waits: Option<Box<DeviceWaits>>,
 }
 
 impl DeviceQueue {
@@ -129,6 +133,7 @@ impl DeviceQueue {
             granted: 0,
             ceiling: None,
             schedule: Schedule::default(),
+            waits: None,
         };
         queue.adopt_reservations(Nanos::ZERO);
         queue
@@ -175,8 +180,12 @@ impl DeviceQueue {
     /// beside reservations.
     #[inline]
     pub(super) fn has_room(&mut self, now: Nanos) -> bool {
-        if self.ceiling.is_some() && !self.has_room_beside(now) {
-            return false;
+        if self.ceiling.is_some() {
+            let has_room = self.has_room_beside(now);
+            self.note_room_beside(now, has_room);
+            if !has_room {
+                return false;
+            }
         }
         self.device.window.has_room()
     }
@@ -189,6 +198,13 @@ impl DeviceQueue {
         }
         let bounded = self.device.is_bounded();
         self.ceiling.as_ref().is_none_or(|ceiling| bounded || ceiling.has_room(&self.device.set))
+    }
+
+    /// Counts the time in which reservations leave no room for one more command.
+    pub(super) fn note_room_beside(&mut self, now: Nanos, has_room: bool) {
+        if let Some(waits) = &mut self.waits {
+            waits.note_room_beside(now, has_room);
+        }
     }
 
     /// Notes that the device has carried out a command that was counted.
@@ -218,6 +234,9 @@ impl DeviceQueue {
             }
         }
         self.sessions.remove_flow(session, node);
+        if let Some(waits) = &mut self.waits {
+            waits.forget(&self.sessions, node);
+        }
         self.shares.remove(&self.device.spreads, node);
         self.tell_weights();
         self.sync_all();
@@ -232,7 +251,15 @@ impl DeviceQueue {
     }
 
     /// Blocks a session. Returns whether the session has to note that it is blocked here.
-    pub(super) fn block(&mut self, session: SessionId) -> bool {
+    pub(super) fn block(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        reason: Option<BlockReason>,
+    ) -> bool {
+        if let Some((waits, reason)) = self.waits.as_mut().zip(reason) {
+            waits.block(now, &self.sessions, session, reason);
+        }
         let noting = self.sessions.block(session);
         self.sync_all();
         noting
@@ -240,6 +267,9 @@ impl DeviceQueue {
 
     pub(super) fn unblock_session(&mut self, now: Nanos, session: SessionId) {
         if self.sessions.unblock(now, session) {
+            if let Some(waits) = &mut self.waits {
+                waits.unblock(now, &self.sessions, session);
+            }
             self.sync_all();
         }
     }
@@ -265,7 +295,16 @@ impl DeviceQueue {
 
     /// Holds a host's reads or writes back, because of a session's limit on them. The host has an own
     /// order. Returns whether the session has to note that it blocks something here.
-    pub(super) fn hold(&mut self, session: SessionId, leaf: NodeId, write: bool) -> bool {
+    pub(super) fn hold(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        (leaf, write): (NodeId, bool),
+        reason: Option<BlockReason>,
+    ) -> bool {
+        if let Some((waits, reason)) = self.waits.as_mut().zip(reason) {
+            waits.hold(now, &self.sessions, (leaf, write), reason);
+        }
         self.own.set_held(leaf, write, session, true);
         self.sync_leaf(leaf);
         let tag = self.own.tags_mut(leaf, write).iter().find(|tag| tag.session == session);
@@ -277,6 +316,9 @@ impl DeviceQueue {
     /// was one.
     pub(super) fn release(&mut self, now: Nanos, session: SessionId, write: bool) -> bool {
         let Some(leaf) = self.sessions.release(session, write) else { return false };
+        if let Some(waits) = &mut self.waits {
+            waits.release(now, &self.sessions, (leaf, write));
+        }
         self.own.set_held(leaf, write, session, false);
         self.sync_leaf(leaf);
         self.sessions.note_unblocked(now);
@@ -726,6 +768,9 @@ impl DeviceQueue {
             self.device.note_length(now, ceiling.profile().in_device(work.write, work.bytes));
         }
         self.device.window.note_size(holds.price, work.bytes, true);
+        if self.waits.is_some() {
+            self.device.count_dispatch(self.reactor);
+        }
         let met = self.device.window.commands();
         Grant { met, counted, ..Grant::new(now, device, work, holds) }
     }

@@ -6,7 +6,7 @@ use std::iter::{once, successors};
 use units::Nanos;
 
 use super::{Session, SessionSpec};
-use crate::limit::{Amount, Limiter, Limiters, Rate, Rates, Waiter};
+use crate::limit::{Amount, BlockReason, Limiter, Limiters, Rate, Rates, Waiter};
 
 /// The rates of a session's limits, and the credit that they save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +93,29 @@ impl Session {
         self.directions
             .limiters(write)
             .map_or(Ok(()), |own| own.admit(now, Waiter { party: 0, ..waiter }))
+    }
+
+    /// Returns which of the session's own limits lets the next command pass last: of those on all commands, or of
+    /// those on reads (`false`) or writes.
+    pub(crate) fn slower_limit(&self, direction: Option<bool>) -> BlockReason {
+        let limiters = match direction {
+            Some(write) => self.directions.limiters(write),
+            None => Some(&self.all),
+        };
+        match limiters {
+            Some(own) if own.bandwidth.open_since() > own.iops.open_since() => {
+                BlockReason::Bandwidth
+            }
+            _ => BlockReason::Iops,
+        }
+    }
+
+    /// Returns the reason for which the session is blocked now.
+    pub(crate) fn present_block(&self, now: Nanos) -> BlockReason {
+        match self.all.check(now) {
+            Err(_) => self.slower_limit(None),
+            Ok(()) => BlockReason::Credits,
+        }
     }
 
     /// Charges a command that has waited since `since` to the session's own limits.

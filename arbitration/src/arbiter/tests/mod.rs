@@ -8,6 +8,7 @@ mod order;
 mod own_order;
 mod properties;
 mod threads;
+mod waits;
 mod weights;
 
 use std::collections::{HashMap, HashSet};
@@ -66,6 +67,10 @@ struct World {
     bytes_done: Vec<u64>,
     longest_wait: Vec<u64>,
     waits: Vec<Vec<u64>>,
+    /// What the arbiters count for the commands that wait.
+    watches: HashMap<u64, Watch>,
+    /// The source of each command that waited, its wait in ns, and the reasons.
+    reasons: Vec<(usize, u64, Waited)>,
     next_due: Vec<Nanos>,
     /// The reactor that always looks first, if any.
     eager: Option<usize>,
@@ -112,6 +117,8 @@ impl World {
             bytes_done: vec![0; count],
             longest_wait: vec![0; count],
             waits: vec![Vec::new(); count],
+            watches: HashMap::new(),
+            reasons: Vec::new(),
             next_due: vec![Nanos(1_000_000_000); count],
             eager: None,
         };
@@ -144,7 +151,8 @@ impl World {
             self.start(id, source.reactor, grant);
             return;
         }
-        arbiter.enqueue(self.now, self.flows[index], source.class, submission).unwrap();
+        let entry = arbiter.enqueue(self.now, self.flows[index], source.class, submission).unwrap();
+        self.watches.extend(arbiter.watch(self.now, entry).map(|watch| (id, watch)));
     }
 
     /// Lets a source that has nothing outstanding send again.
@@ -159,6 +167,10 @@ impl World {
         let waited = self.now.ns_since(sent);
         self.longest_wait[index] = self.longest_wait[index].max(waited);
         self.waits[index].push(waited);
+        if let Some(watch) = self.watches.remove(&id) {
+            let reasons = self.arbiters[reactor].explain(self.now, &watch);
+            self.reasons.push((index, waited, reasons));
+        }
         let time = self.time_of(index);
         let channel = self.channels.iter_mut().min().unwrap();
         *channel = (*channel).max(self.now).after(time);

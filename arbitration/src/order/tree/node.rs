@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use crate::index::{Index, names};
 
 /// A node: a session's group, a session's own hosts, or a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub(super) Index);
 
 names!(NodeId);
