@@ -16,6 +16,7 @@ pub mod stats;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 pub use machine::arena::{Memory, Use};
 pub use machine::driver::{
@@ -37,3 +38,4 @@ pub use reactor::context::Settings;
 pub use reactor::core::{Core, Inventory};
 pub use reactor::entrance::Entrance;
 pub use reactor::placement::{Load, place};
+pub use trace::{Part, Times, TraceFilter, TracedCommand};

@@ -4,6 +4,8 @@
 //! COMMANDS` executes commands and prints the time of each; `benches/instructions.py` prints their cost in
 //! instructions, which other load does not change.
 //!
+//! COMMANDS may be followed by `traced`: the reactor traces all commands.
+//!
 //! TRANSPORT is `tcp` or `rdma`; DEVICE is `memory` (carried out on the spot, larger reads sent from where
 //! the blocks are) or `queued` (as files and drives); OPERATION is `read` or `write`.
 #![expect(
@@ -35,6 +37,9 @@ fn main() {
         depth,
     };
     let mut scene = Scene::new(load);
+    if words.last().is_some_and(|word| word == "traced") {
+        scene.trace();
+    }
     let counted = scene.measure(commands);
     println!("{:.1} ns for a command", counted.as_nanos() as f64 / f64::from(commands));
 }

@@ -118,6 +118,12 @@ impl Scene {
         scene
     }
 
+    /// Traces all commands from now on.
+    pub(crate) fn trace(&mut self) {
+        self.rig.core.trace(Some(Arc::default()));
+        self.run(200);
+    }
+
     /// Measures commands, as [`Self::run`] carries them out. Tools that count instructions find this function by its name.
     #[inline(never)]
     pub(crate) fn measure(&mut self, commands: u32) -> Duration {
@@ -147,6 +153,7 @@ impl Scene {
                 assert!(rig.turn(), "nothing happens any more");
                 rig.end_jobs();
             }
+            rig.core.driver().traced.clear();
             let peer = &mut rig.peers[queue];
             assert!(peer.answers.values().all(|(status, _)| status.is_success()), "{peer:?}");
             peer.forget();

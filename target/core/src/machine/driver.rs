@@ -21,6 +21,7 @@ use super::origin::Origin;
 use super::policies::{Policies, Tenancy};
 use crate::memory::payload::TxData;
 use crate::stats::counters::{IoStats, PerReactor};
+use crate::trace::TracedCommand;
 
 /// The machine below one reactor.
 ///
@@ -121,6 +122,10 @@ pub trait Driver: Sized + fmt::Debug {
     fn wake(&mut self, reactors: Reactors);
     /// Reports an event; nothing depends on it.
     fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>);
+    /// Takes a traced command whose answer was sent.
+    fn traced(&mut self, command: TracedCommand) {
+        let _ = command;
+    }
     /// Takes note that a connection is over: nothing is called for that connection any more.
     fn ended(&mut self, key: Key, end: End<'_>);
 }

@@ -61,8 +61,8 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         }
     }
 
-    /// Answers a command with data: at once, or when its class's turn has come. It is always inlined,
-    /// so that the data is moved once.
+    /// Answers a command with data: at once, or when its class's turn has come; returns whether it waits for that.
+    /// It is always inlined, so that the data is moved once.
     #[inline(always)]
     pub(crate) fn reply<T: Transport<Payload = TxData<B>>>(
         &mut self,
@@ -71,14 +71,15 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         class: Class,
         slot: SlotId,
         data: TxData<B>,
-    ) {
+    ) -> bool {
         if let Some(traffic) = &mut self.traffic
             && !traffic.sends_now(transport, class, data.bytes().len())
         {
             traffic.hold(now, class, slot, data);
-            return;
+            return true;
         }
         transport.complete_with_data(slot, data, 0);
+        false
     }
 
     /// Returns how many bytes of replies wait for their turn.
@@ -100,15 +101,17 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         traffic.map_or_else(Vec::new, |traffic| traffic.take_overdue_replies(now, wait_max))
     }
 
-    /// Moves replies whose turn it is to the transport. Returns the time at which the agenda must send more.
+    /// Moves replies whose turn it is to the transport. Calls `moved` with the slot of each whose last part moves, and
+    /// the unsent bytes of the transport. Returns the time at which the agenda must send more.
     #[inline]
     pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
         &mut self,
         transport: &mut T,
         order: &OrderSettings,
         now: Nanos,
+        moved: impl FnMut(SlotId, usize),
     ) -> Option<Nanos> {
-        self.traffic.as_mut()?.move_replies(transport, order, now)
+        self.traffic.as_mut()?.move_replies(transport, order, now, moved)
     }
 
     /// Limits the host's data that the transport may have under way, as the network's stage allows.

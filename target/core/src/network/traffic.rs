@@ -183,14 +183,15 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.replies.take_overdue(now, wait_max)
     }
 
-    /// Moves replies whose turn it is to the transport. Returns the time at which more may be sent, if the rest
-    /// waits for the connection's rate and the reactor's agenda has no such time.
+    /// Moves replies whose turn it is to the transport. Calls `moved` with the slot of each whose last part moves, and
+    /// the unsent bytes of the transport. Returns the time at which more may be sent, if the rest waits for the connection's rate and the reactor's agenda has no such time.
     #[inline]
     pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
         &mut self,
         transport: &mut T,
         order: &OrderSettings,
         now: Nanos,
+        mut moved: impl FnMut(SlotId, usize),
     ) -> Option<Nanos> {
         if self.replies.is_empty() {
             return None;
@@ -220,6 +221,9 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
             }
             self.changed = true;
             transport.send_data(piece.slot, piece.data, piece.offset, piece.last);
+            if piece.last {
+                moved(piece.slot, transport.unsent());
+            }
         }
         None
     }
@@ -341,7 +345,7 @@ mod tests {
         let order = OrderSettings::default();
         let mut moved = |queue: &mut TargetQueue<_, _>| {
             let before = traffic.replies.all_bytes();
-            assert_eq!(traffic.move_replies(queue, &order, Nanos(0)), None, "there is no rate");
+            assert_eq!(traffic.move_replies(queue, &order, Nanos(0), |_, _| {}), None);
             before - traffic.replies.all_bytes()
         };
         assert_eq!(moved(&mut queue), 256 << 10);

@@ -164,7 +164,7 @@ impl AdminQueue {
                     State::Failing(Status::COMMAND_INTERRUPTED)
                 };
                 queue.commands.occupy(slot, state);
-                queue.commands.expect_data(slot, Some(io.now));
+                queue.commands.expect_data(io.now, slot, true);
             }
             _ if too_much => queue.transport.complete(slot, 0, Status::INVALID_FIELD.dnr()),
             CapsuleData::Whole(bytes) => match bytes.get(..length as usize) {
@@ -174,7 +174,7 @@ impl AdminQueue {
             CapsuleData::None if length > 0 => match self.collect(length) {
                 Some(state) => {
                     queue.commands.occupy(slot, state);
-                    queue.commands.expect_data(slot, Some(io.now));
+                    queue.commands.expect_data(io.now, slot, true);
                     queue.progress.hear(io.now);
                     queue.transport.fetch(slot, length);
                 }

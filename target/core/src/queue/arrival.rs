@@ -69,6 +69,8 @@ pub(crate) struct Arrival {
     table_version: u64,
     /// Origin of the connection, from which the host's class follows.
     origin: Origin,
+    /// Identifier of the queue in its controller.
+    qid: u16,
     /// The highest class that the host's commands may have.
     most: Class,
     /// Statistics of the queue.
@@ -100,6 +102,7 @@ impl Arrival {
             weights: Arc::clone(&controller.weights),
         });
         Self {
+            qid,
             most: controller.max_class(),
             controller,
             table,
@@ -115,6 +118,11 @@ impl Arrival {
             tally: Tally::default(),
             workloads: Workloads::default(),
         }
+    }
+
+    /// Returns the controller and the number of the queue.
+    pub(crate) fn queue(&self) -> (&Arc<ControllerShared>, u16) {
+        (&self.controller, self.qid)
     }
 
     /// Refreshes the table of namespaces and the host's rights if they have changed, and notes a sign of life for
@@ -342,8 +350,11 @@ impl Arrival {
     ) {
         let sqe = *queue.transport.sqe_of(slot);
         match self.wait_to_answer(io, (queue.key, slot), &sqe) {
-            Some(entry) => queue.commands.change(slot, State::AnswerTurn(entry, status, io.now)),
-            None => queue.settle(slot, status),
+            Some(entry) => {
+                queue.commands.change(io.now, slot, State::AnswerTurn(entry, status, io.now));
+                queue.watch_turn(io, slot, entry);
+            }
+            None => queue.settle(io, slot, status),
         }
     }
 

@@ -23,6 +23,8 @@ use crate::memory::budget::Promise;
 use crate::memory::held::Held;
 use crate::memory::lease::Lease;
 use crate::stats::charge::Charge;
+use crate::trace::Part;
+use crate::trace::stamps::Stamps;
 
 /// Large commands of a queue at one namespace that progress at once. The others follow in their order, so that some
 /// complete early however long all of them take.
@@ -165,6 +167,25 @@ impl Kind {
             SliceTurn => &[SliceInDevice, Slicing, Free, Withdrawn],
             SliceInDevice => &[Slicing, Free],
             Withdrawn => &[Free],
+        }
+    }
+
+    /// Returns the part of its time that a command in the state is in. Turns at a device count as [`Part::Order`]
+    /// until the arbiter has divided them by their reasons.
+    const fn part(self) -> Part {
+        match self {
+            Self::R2tTurn => Part::R2t,
+            Self::MemoryTurn | Self::ReadTurn => Part::Memory,
+            Self::DataBuffer | Self::ReadBuffer | Self::Parked => Part::Buffer,
+            Self::Promised
+            | Self::Filling
+            | Self::Lent
+            | Self::Failing
+            | Self::Collecting
+            | Self::Deferred => Part::Data,
+            Self::DeviceTurn | Self::Slicing | Self::SliceTurn | Self::AnswerTurn => Part::Order,
+            Self::InDevice | Self::SliceInDevice => Part::Device,
+            Self::Free | Self::Withdrawn => Part::Reply,
         }
     }
 
@@ -342,11 +363,13 @@ impl StateCounts {
 pub(crate) struct Commands<D: Driver> {
     slots: Vec<Slot<D>>,
     counts: StateCounts,
+    /// The stamps of traced commands; `None`: none is traced.
+    pub(crate) stamps: Option<Box<Stamps>>,
 }
 
 impl<D: Driver> Default for Commands<D> {
     fn default() -> Self {
-        Self { slots: Vec::new(), counts: StateCounts::default() }
+        Self { slots: Vec::new(), counts: StateCounts::default(), stamps: None }
     }
 }
 
@@ -385,7 +408,7 @@ impl<D: Driver> Commands<D> {
 
     /// Changes a command's state.
     #[inline]
-    pub(crate) fn change(&mut self, id: SlotId, to: State<D>) {
+    pub(crate) fn change(&mut self, now: Nanos, id: SlotId, to: State<D>) {
         let slot = self.slot_mut(id);
         let (from, kind) = (slot.kind(), to.kind());
         debug_assert!(
@@ -394,6 +417,17 @@ impl<D: Driver> Commands<D> {
         );
         slot.state = to;
         self.counts.moved(from, kind.unwrap_or(from));
+        if let Some((stamps, kind)) = self.stamps.as_mut().zip(kind) {
+            stamps.enter(now, id, kind.part());
+        }
+    }
+
+    /// Notes the part of its time that a traced command enters without a change of its state.
+    #[inline]
+    pub(crate) fn note_part(&mut self, now: Nanos, id: SlotId, part: Part) {
+        if let Some(stamps) = &mut self.stamps {
+            stamps.enter(now, id, part);
+        }
     }
 
     /// Takes the state out of a slot, with the command's resources. [`Self::change`] or [`Self::release`] follows.
@@ -508,10 +542,10 @@ impl<D: Driver> Commands<D> {
             .sum()
     }
 
-    /// Notes the time at which a command's host was asked for data; `None` while the host owes
-    /// none.
-    pub(crate) fn expect_data(&mut self, id: SlotId, asked: Option<Nanos>) {
-        self.slot_mut(id).asked = asked;
+    /// Notes that a command's host was asked for data now, or (`is_asked` is false) owes none until it is asked again.
+    pub(crate) fn expect_data(&mut self, now: Nanos, id: SlotId, is_asked: bool) {
+        self.slot_mut(id).asked = is_asked.then_some(now);
+        self.note_part(now, id, if is_asked { Part::Data } else { Part::R2t });
     }
 
     /// Adds up the data that the host owes.
@@ -629,6 +663,7 @@ impl<D: Driver> Commands<D> {
     /// bytes at `offset`.
     pub(crate) fn lend(
         &mut self,
+        now: Nanos,
         slot: SlotId,
         offset: u32,
         length: u32,
@@ -638,7 +673,7 @@ impl<D: Driver> Commands<D> {
         }
         match self.take(slot) {
             State::Filling(buffer, source) => {
-                self.change(slot, State::Lent(source));
+                self.change(now, slot, State::Lent(source));
                 // A host may send more than the command needs (Dataset Management).
                 let start = (offset as usize).min(buffer.len());
                 let end = start.saturating_add(length as usize).min(buffer.len());
@@ -652,9 +687,9 @@ impl<D: Driver> Commands<D> {
     }
 
     /// Takes a buffer back that was lent, unless the command was answered or withdrawn meanwhile.
-    pub(crate) fn end_loan(&mut self, slot: SlotId, buffer: Buffer<D>) {
+    pub(crate) fn end_loan(&mut self, now: Nanos, slot: SlotId, buffer: Buffer<D>) {
         match self.take(slot) {
-            State::Lent(source) => self.change(slot, State::Filling(buffer, source)),
+            State::Lent(source) => self.change(now, slot, State::Filling(buffer, source)),
             other => self.put_back(slot, other),
         }
     }

@@ -32,6 +32,7 @@ use crate::machine::policies::Policies as _;
 use crate::reactor::context::Context;
 use crate::reactor::turns::{HostTurn, Kind, Name, STEP_BYTES};
 use crate::stats::counters::QueueStats;
+use crate::trace::TracedCommand;
 
 /// A connection that has just been accepted.
 #[derive(Debug)]
@@ -75,6 +76,8 @@ pub(crate) struct Connection<D: Driver> {
     since: Nanos,
     /// Input that has arrived while no command could be taken.
     held: Arrivals<D>,
+    /// The time at which the oldest of the held input was received; `None`: none is held.
+    held_since: Option<Nanos>,
     /// Why no command is taken.
     paused: Option<Pause>,
     /// Time since which commands of the connection were never all read, for want of room.
@@ -136,6 +139,7 @@ impl<D: Driver> Connection<D> {
             origin: Origin { listener, priority: 0, weighted: false, tos, address: Some(peer) },
             since: io.now,
             held: Arrivals::<D>::default(),
+            held_since: None,
             paused: None,
             unread_since: None,
             host,
@@ -193,13 +197,18 @@ impl<D: Driver> Connection<D> {
         if let Some(place) = place
             && self.closing.is_none()
         {
-            self.placed(place, placed);
+            self.placed(io.now, place, placed);
         }
         self.receive(io, rest);
     }
 
     /// Takes a lent buffer back, with `length` bytes more of the command's data in it.
-    fn placed(&mut self, DataPlace { slot, buffer, range }: DataPlace<Buffer<D>>, length: usize) {
+    fn placed(
+        &mut self,
+        now: Nanos,
+        DataPlace { slot, buffer, range }: DataPlace<Buffer<D>>,
+        length: usize,
+    ) {
         let bytes = buffer.get(range).unwrap_or_default();
         let bytes = bytes.get(..length).unwrap_or(bytes);
         if !bytes.is_empty()
@@ -208,7 +217,7 @@ impl<D: Driver> Connection<D> {
         {
             io_queue.count_data(&mut self.queue, slot, bytes.len());
         }
-        self.queue.commands.end_loan(slot, buffer);
+        self.queue.commands.end_loan(now, slot, buffer);
     }
 
     /// Processes input that has arrived.
@@ -219,9 +228,13 @@ impl<D: Driver> Connection<D> {
         }
         self.queue.progress.hear(io.now);
         if self.paused.is_some() {
+            if self.held.bytes() == 0 {
+                self.held_since = Some(io.now);
+            }
             self.held.keep(chunk);
             return;
         }
+        self.queue.received = self.held_since.take().unwrap_or(io.now);
         let kind = self.kind();
         let credit = io.turns.credit(kind, self.host);
         let steps = self.consume(io, chunk, credit);
@@ -412,6 +425,7 @@ impl<D: Driver> Connection<D> {
     fn pause(&mut self, io: &mut Context<D>, rest: Chunk<'_, D>, why: Pause) {
         self.paused = Some(why);
         self.held.keep(rest);
+        self.held_since = Some(self.queue.received);
         let key = self.queue.key;
         match why {
             // The next send that ends resumes the connection.
@@ -462,6 +476,7 @@ impl<D: Driver> Connection<D> {
         }
         self.paused = None;
         let held = std::mem::take(&mut self.held);
+        self.queue.received = self.held_since.take().unwrap_or(io.now);
         let steps = self.consume(io, held.kept(), credit);
         io.turns.went_on(kind, steps);
         if self.paused.is_some() {
@@ -485,15 +500,22 @@ impl<D: Driver> Connection<D> {
             && self.closing.is_none()
         {
             let order = io.policies.order();
-            if let Some(due) = io_queue.network.move_replies(&mut queue.transport, order, io.now) {
+            let (transport, mut answers) = queue.parts_to_send();
+            let moved = |slot, unsent| {
+                if let Some(answers) = &mut answers {
+                    answers.release(slot, unsent);
+                }
+            };
+            if let Some(due) = io_queue.network.move_replies(transport, order, io.now, moved) {
                 io.agenda.add_paced(queue.key, due, io.now);
             }
             io_queue.network.bound_fetches(&mut queue.transport);
         }
-        self.sender.send((&mut io.driver, io.now), queue.key, &mut queue.transport);
+        let (key, (transport, answers)) = (queue.key, queue.parts_to_send());
+        self.sender.send((&mut io.driver, io.now), key, transport, answers);
         let mut fetches = false;
         while let Some(fetch) = queue.transport.take_fetch() {
-            let place = queue.commands.lend(fetch.slot, fetch.offset, fetch.length);
+            let place = queue.commands.lend(io.now, fetch.slot, fetch.offset, fetch.length);
             self.fetching += 1;
             io.driver.fetch(queue.key, fetch, place);
             fetches = true;
@@ -516,6 +538,18 @@ impl<D: Driver> Connection<D> {
         batch: Batch<D>,
         lost: Option<Cow<'static, str>>,
     ) {
+        let out = self.sender.batches();
+        if let (_, Some(answers)) = self.queue.parts_to_send()
+            && let Some(tracing) = &mut io.tracing
+            && lost.is_none()
+        {
+            answers.batch_sent(io.now, out, |command| {
+                if command.times.total() >= tracing.filter.slower_than {
+                    let skipped = tracing.take_skipped();
+                    io.driver.traced(TracedCommand { skipped, ..command });
+                }
+            });
+        }
         self.sender.came_back::<D>(io.now, &mut self.queue.transport, batch);
         match lost {
             None => self.queue.send_soon(&mut io.agenda),
@@ -535,7 +569,7 @@ impl<D: Driver> Connection<D> {
         self.fetching = self.fetching.saturating_sub(1);
         let slot = fetch.slot;
         if let Some(DataPlace { slot, buffer, .. }) = place {
-            self.queue.commands.end_loan(slot, buffer);
+            self.queue.commands.end_loan(io.now, slot, buffer);
         }
         if let Some(reason) = lost {
             self.close(io, false, reason);
@@ -642,6 +676,11 @@ impl<D: Driver> Connection<D> {
         self.held.bytes()
     }
 
+    /// Forgets all traced commands.
+    pub(crate) fn end_trace(&mut self, io: &mut Context<D>) {
+        self.queue.end_trace(io);
+    }
+
     // The end.
 
     /// Returns its host's place in the turns.
@@ -665,6 +704,7 @@ impl<D: Driver> Connection<D> {
             if let Stage::Io(io_queue) = &mut self.stage {
                 io_queue.withdraw(&mut self.queue, io);
             }
+            self.end_trace(io);
             io.agenda.closing.add(self.queue.key);
         }
     }

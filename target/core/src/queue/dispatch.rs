@@ -21,6 +21,7 @@ use crate::machine::key::Key;
 use crate::memory::held::{Held, HeldTotal};
 use crate::reactor::context::Context;
 use crate::reactor::turns::OnTheSpot;
+use crate::trace::Part;
 
 /// The outcome of a command's next step.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl Dispatch {
             // The ranges were read out of the buffer.
             drop(buffer);
             io.stages.give_back_memory(source.grant());
-            queue.commands.change(slot, State::Slicing(sliced));
+            queue.commands.change(io.now, slot, State::Slicing(sliced));
             queue.announce(io, slot);
             io.agenda.add_slice(queue.key, queue.nsid_of(slot));
             return Outcome::Underway;
@@ -95,7 +96,8 @@ impl Dispatch {
         // A command that waited for memory wants its device since its arrival.
         match arbiter.enqueue_since(io.now, *arrived, flow, charge.class, submission) {
             Some(waiting) => {
-                queue.commands.change(slot, State::DeviceTurn(waiting, buffer, source));
+                queue.commands.change(io.now, slot, State::DeviceTurn(waiting, buffer, source));
+                queue.watch_turn(io, slot, waiting);
                 Outcome::Underway
             }
             None => self.start_or_wait(queue, io, slot, buffer, source, None),
@@ -110,6 +112,7 @@ impl Dispatch {
         command: Dispatched<(Key, SlotId)>,
     ) -> Outcome<D> {
         let Dispatched { item: (_, slot), grant, .. } = command;
+        queue.explain_turn(io, slot);
         match queue.commands.take(slot) {
             State::DeviceTurn(_, buffer, source) => {
                 self.start_or_wait(queue, io, slot, buffer, source, Some(grant))
@@ -135,6 +138,7 @@ impl Dispatch {
         io: &mut Context<D>,
         slot: SlotId,
     ) -> Outcome<D> {
+        queue.explain_turn(io, slot);
         match queue.commands.take(slot) {
             State::DeviceTurn(_, _, source) => {
                 io.stages.give_back_memory(source.grant());
@@ -195,7 +199,7 @@ impl Dispatch {
         }
         debug_assert!(waits.is_some(), "a command that reads has a queue for its memory");
         if let Some(state) = waits {
-            queue.commands.change(slot, state);
+            queue.commands.change(io.now, slot, state);
         }
         Outcome::Underway
     }
@@ -239,13 +243,13 @@ impl Dispatch {
             Style::Timed(timed) => {
                 let until = timed.done_at(io.now, &job.command);
                 let ended = run_now(timed, job);
-                queue.commands.change(slot, State::InDevice);
+                queue.commands.change(io.now, slot, State::InDevice);
                 self.in_device += 1;
                 io.timed.insert(until, ended);
                 Outcome::Underway
             }
             Style::Queued => {
-                queue.commands.change(slot, State::InDevice);
+                queue.commands.change(io.now, slot, State::InDevice);
                 self.in_device += 1;
                 // A job is large: it is moved as seldom as possible.
                 let started = io.driver.launch(job);
@@ -274,6 +278,7 @@ impl Dispatch {
         self.in_device += 1;
         // A job that found no memory is launched again.
         job.started = io.now;
+        queue.commands.note_part(io.now, job.origin.1, Part::Device);
         let started = io.driver.launch(job);
         self.launched(queue, io, started)
     }
@@ -297,6 +302,7 @@ impl Dispatch {
             }
             Started::<D>::NoMemory(job) => {
                 self.in_device = self.in_device.saturating_sub(1);
+                queue.commands.note_part(io.now, job.origin.1, Part::Buffer);
                 io.stalled.push_back(job);
                 Outcome::Underway
             }
@@ -342,7 +348,8 @@ impl Dispatch {
             charge.flow.and_then(|flow| arbiter.enqueue(io.now, flow, charge.class, submission));
         match waiting {
             Some(waiting) => {
-                queue.commands.change(slot, State::SliceTurn(sliced, waiting));
+                queue.commands.change(io.now, slot, State::SliceTurn(sliced, waiting));
+                queue.watch_turn(io, slot, waiting);
                 Outcome::Underway
             }
             None => self.start_slice(queue, io, slot, sliced, None),
@@ -376,13 +383,13 @@ impl Dispatch {
             Style::Timed(timed) => {
                 let until = timed.done_at(io.now, &job.command);
                 let ended = run_now(timed, job);
-                queue.commands.change(slot, State::SliceInDevice(sliced));
+                queue.commands.change(io.now, slot, State::SliceInDevice(sliced));
                 self.in_device += 1;
                 io.timed.insert(until, ended);
                 Outcome::Underway
             }
             Style::Queued => {
-                queue.commands.change(slot, State::SliceInDevice(sliced));
+                queue.commands.change(io.now, slot, State::SliceInDevice(sliced));
                 self.launch(queue, io, job)
             }
         }
@@ -422,7 +429,7 @@ fn slice_over<D: Driver>(
     io.agenda.add_slice(queue.key, queue.nsid_of(slot));
     let goes_on = status.is_success() && !sliced.is_over();
     if goes_on && !sliced.is_stopped() {
-        queue.commands.change(slot, State::Slicing(sliced));
+        queue.commands.change(io.now, slot, State::Slicing(sliced));
         return Outcome::Underway;
     }
     // An Abort came too late where the command has ended by itself.

@@ -44,7 +44,7 @@ impl<D: Driver> Fetch<'_, D> {
             && traffic.needs_turns()
         {
             traffic.pacer_mut().push_fresh(class, slot, length(bytes));
-            self.queue.commands.change(slot, State::R2tTurn);
+            self.queue.commands.change(self.io.now, slot, State::R2tTurn);
             self.list_for_r2t();
         } else {
             self.wait_for_memory(slot, bytes);
@@ -54,7 +54,7 @@ impl<D: Driver> Fetch<'_, D> {
     /// Queues a command for its next R2T: the host has sent all requested data.
     pub(crate) fn r2t_ended(&mut self, slot: SlotId) {
         let class = self.queue.commands.charge(slot).class;
-        self.queue.commands.expect_data(slot, None);
+        self.queue.commands.expect_data(self.io.now, slot, false);
         if let Some(traffic) = &mut self.traffic {
             traffic.pacer_mut().push_begun(class, slot);
             self.list_for_r2t();
@@ -78,7 +78,7 @@ impl<D: Driver> Fetch<'_, D> {
         };
         let gate = &mut self.io.stages.gate;
         let waiting = gate.enqueue(flow, charge.class, length(bytes), (key, slot));
-        self.queue.commands.change(slot, State::MemoryTurn(waiting));
+        self.queue.commands.change(self.io.now, slot, State::MemoryTurn(waiting));
     }
 
     /// Takes memory for a command's data, and requests the data as soon as there is a buffer.
@@ -87,7 +87,7 @@ impl<D: Driver> Fetch<'_, D> {
             self.io.stages.gate.give_back(grant);
             return;
         }
-        self.queue.commands.change(slot, State::DataBuffer(grant));
+        self.queue.commands.change(self.io.now, slot, State::DataBuffer(grant));
         let little = self.holds_little(slot);
         let in_turn = little || self.io.buffers.data.is_empty();
         if !in_turn || !self.take_buffer(slot) {
@@ -126,7 +126,11 @@ impl<D: Driver> Fetch<'_, D> {
         let Some(buffer) = buffer else { return self.promise(slot, bytes) };
         match self.queue.commands.take(slot) {
             State::DataBuffer(grant) => {
-                self.queue.commands.change(slot, State::Filling(buffer, Source::Fetched(grant)));
+                self.queue.commands.change(
+                    self.io.now,
+                    slot,
+                    State::Filling(buffer, Source::Fetched(grant)),
+                );
                 self.request(slot, bytes);
             }
             other => self.queue.commands.put_back(slot, other),
@@ -145,7 +149,7 @@ impl<D: Driver> Fetch<'_, D> {
         let Some(promise) = self.io.buffers.promise(bytes, time) else { return false };
         match self.queue.commands.take(slot) {
             State::DataBuffer(grant) => {
-                self.queue.commands.change(slot, State::Promised(promise, grant));
+                self.queue.commands.change(self.io.now, slot, State::Promised(promise, grant));
                 self.request(slot, bytes);
             }
             other => self.queue.commands.put_back(slot, other),
@@ -159,7 +163,7 @@ impl<D: Driver> Fetch<'_, D> {
         let class = queue.commands.charge(slot).class;
         // The host owes nothing before it is asked.
         queue.progress.hear(self.io.now);
-        queue.commands.expect_data(slot, Some(self.io.now));
+        queue.commands.expect_data(self.io.now, slot, true);
         match &mut self.traffic {
             Some(traffic) => traffic.fetch(&mut queue.transport, slot, class, length(bytes)),
             None => queue.transport.fetch(slot, length(bytes)),
@@ -179,7 +183,7 @@ impl<D: Driver> Fetch<'_, D> {
                 return;
             }
         };
-        self.queue.commands.change(slot, state);
+        self.queue.commands.change(self.io.now, slot, state);
     }
 
     /// Ends the fetching of a command's data: all of it is here.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arbitration::Class;
 use arbitration::arbiter::Dispatched;
 use arbitration::memory::MemoryGrant;
 use arbitration::overload::WAIT_MAX;
@@ -9,7 +10,7 @@ use fabric::Nanos;
 use fabric::controller::{AbortTicket, ControllerShared, NamespaceTable};
 use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
-use fabric::queue::{CapsuleData, SlotId, Transport as _};
+use fabric::queue::{CapsuleData, Payload as _, SlotId, Transport as _};
 
 use super::admin_queue::AdminQueue;
 use super::arrival::{Arrival, Arrived, host_id};
@@ -30,6 +31,7 @@ use crate::network::dscp::AnswerDscp;
 use crate::network::pacer::{Next, Turn};
 use crate::network::stage::Network;
 use crate::reactor::context::Context;
+use crate::trace::stamps::Stamp;
 
 /// An I/O queue of a controller.
 #[derive(Debug)]
@@ -124,9 +126,17 @@ impl<D: Driver> IoQueue<D> {
             Ok(Arrived::Done(class)) => {
                 self.network.count_capsule(class, &data);
                 queue.transport.complete(slot, 0, Status::SUCCESS);
+                if io.tracing.is_some() {
+                    let bytes = if let CapsuleData::Whole(bytes) = data { bytes.len() } else { 0 };
+                    self.trace_at_once(queue, io, (slot, sqe), (class, bytes), false);
+                }
             }
             Ok(Arrived::Read(class, data)) => {
-                self.network.reply(&mut queue.transport, io.now, class, slot, data)
+                let bytes = data.bytes().len();
+                let is_held = self.network.reply(&mut queue.transport, io.now, class, slot, data);
+                if io.tracing.is_some() {
+                    self.trace_at_once(queue, io, (slot, sqe), (class, bytes), is_held);
+                }
             }
             Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
@@ -134,6 +144,23 @@ impl<D: Driver> IoQueue<D> {
                 let status = self.completion.log_failure(io, sqe, status);
                 self.arrival.answer_in_turn(queue, io, slot, sqe, status, &data);
             }
+        }
+    }
+
+    /// Traces a command that was executed as it arrived, if it is selected.
+    #[cold]
+    fn trace_at_once(
+        &self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        (slot, sqe): (SlotId, &Sqe),
+        (class, bytes): (Class, usize),
+        is_held: bool,
+    ) {
+        if queue.traces(io, self.arrival.queue(), (sqe.nsid.get(), class)) {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let stamp = Stamp::new(io.now, queue.received, class, bytes);
+            queue.trace_answer(io, (slot, Status::SUCCESS), sqe, stamp, is_held);
         }
     }
 
@@ -183,6 +210,9 @@ impl<D: Driver> IoQueue<D> {
         data: &CapsuleData<'_>,
     ) {
         self.network.count_capsule(command.charge.class, data);
+        if io.tracing.is_some() {
+            self.trace(queue, io, slot, &command);
+        }
         let transfer = command.command.transfer(command.device.format());
         let Transfer::ToController(bytes @ 1..) = transfer else {
             // A buffer for a read is taken when it is the command's turn.
@@ -211,8 +241,18 @@ impl<D: Driver> IoQueue<D> {
             self.submit(queue, io, slot, Some(buffer), Source::Capsule(lease));
         } else {
             queue.announce(io, slot);
-            queue.commands.change(slot, State::Filling(buffer, Source::Capsule(lease)));
-            queue.commands.expect_data(slot, Some(io.now));
+            queue.commands.change(io.now, slot, State::Filling(buffer, Source::Capsule(lease)));
+            queue.commands.expect_data(io.now, slot, true);
+        }
+    }
+
+    /// Begins to stamp a command that enters the table, if it is selected.
+    #[cold]
+    fn trace(&self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId, command: &Command<D>) {
+        let (nsid, class) = (queue.nsid_of(slot), command.charge.class);
+        if queue.traces(io, self.arrival.queue(), (nsid, class)) {
+            let bytes = command.command.transfer(command.device.format()).bytes();
+            queue.stamp(slot, Stamp::new(io.now, queue.received, class, bytes));
         }
     }
 
@@ -292,7 +332,7 @@ impl<D: Driver> IoQueue<D> {
                 Next::Begun(slot) => {
                     // The host owed nothing while it was not asked.
                     queue.progress.hear(io.now);
-                    queue.commands.expect_data(slot, Some(io.now));
+                    queue.commands.expect_data(io.now, slot, true);
                     self.network.traffic()?.fetch_more(&mut queue.transport, slot, class)
                 }
                 Next::Fresh(slot, bytes) => {
@@ -332,7 +372,7 @@ impl<D: Driver> IoQueue<D> {
             return;
         }
         let Some(buffer) = io.buffers.for_read(queue.commands.read_bytes(slot)) else {
-            queue.commands.change(slot, State::ReadBuffer(lease));
+            queue.commands.change(io.now, slot, State::ReadBuffer(lease));
             io.buffers.reads.push_back((queue.key, slot));
             return;
         };
@@ -476,11 +516,11 @@ impl<D: Driver> IoQueue<D> {
             Outcome::Ended(mut ended) => self.ended(queue, io, &mut ended),
             Outcome::DeviceGone => self.settle_without_device(queue, io, slot),
             Outcome::Stopped => {
-                queue.settle(slot, Status::ABORT_REQUESTED);
+                queue.settle(io, slot, Status::ABORT_REQUESTED);
                 queue.send_soon(&mut io.agenda);
             }
             Outcome::Answered(status) => {
-                queue.settle(slot, status);
+                queue.settle(io, slot, status);
                 queue.send_soon(&mut io.agenda);
             }
         }
@@ -491,7 +531,7 @@ impl<D: Driver> IoQueue<D> {
         let nsid = queue.transport.sqe_of(slot).nsid.get();
         self.refresh(io, queue.key);
         let status = self.arrival.without_device(io.now, nsid);
-        queue.settle(slot, status);
+        queue.settle(io, slot, status);
         queue.send_soon(&mut io.agenda);
     }
 
@@ -500,7 +540,9 @@ impl<D: Driver> IoQueue<D> {
         let status = self.completion.end(io, &self.arrival.workloads, ended);
         let Ended::<D> { job, result, .. } = ended;
         let (slot, result) = (job.origin.1, *result);
+        let traced = queue.take_stamp(io.now, slot);
         queue.commands.release(slot);
+        let mut is_held = false;
         let data = match (job.held.take(), job.lease.take(), job.buffer.take()) {
             (Some(blocks), lease, _) => Some(TxData::Held(Leased::new(blocks, lease))),
             (_, lease, Some(buffer)) => Some(TxData::Buffer(Leased::new(buffer, lease))),
@@ -509,10 +551,13 @@ impl<D: Driver> IoQueue<D> {
         match (job.command, data) {
             (IoCommand::Read { .. }, Some(data)) if status.is_success() => {
                 let class = job.charge.class;
-                self.network.reply(&mut queue.transport, io.now, class, slot, data);
+                is_held = self.network.reply(&mut queue.transport, io.now, class, slot, data);
             }
             (IoCommand::Read { .. }, Some(_)) => queue.transport.complete(slot, 0, status),
             _ => queue.transport.complete(slot, result, status),
+        }
+        if let Some((stamp, sqe)) = traced {
+            queue.trace_answer(io, (slot, status), &sqe, *stamp, is_held);
         }
         queue.send_soon(&mut io.agenda);
     }
@@ -558,6 +603,9 @@ impl<D: Driver> IoQueue<D> {
             let sqe = *queue.transport.sqe_of(slot);
             let status = self.arrival.send_back_answered(io, &sqe);
             queue.transport.complete(slot, 0, status);
+            if let (_, Some(answers)) = queue.parts_to_send() {
+                answers.forget(slot);
+            }
             queue.send_soon(&mut io.agenda);
         }
         for slot in queue.commands.overdue(io.now, wait_max) {
@@ -586,7 +634,7 @@ impl<D: Driver> IoQueue<D> {
         let command = (queue.key, slot);
         io.buffers.forget(command);
         self.network.forget(slot);
-        queue.settle(slot, status);
+        queue.settle(io, slot, status);
         queue.send_soon(&mut io.agenda);
     }
 
@@ -594,7 +642,7 @@ impl<D: Driver> IoQueue<D> {
     pub(crate) fn withdraw(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) {
         for slot in queue.commands.ids() {
             if queue.withdraw(io, slot) {
-                queue.commands.change(slot, State::Withdrawn);
+                queue.commands.change(io.now, slot, State::Withdrawn);
             }
         }
         self.arrival.leave(io);

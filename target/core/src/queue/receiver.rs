@@ -58,8 +58,9 @@ impl Receiver {
     ) {
         let large = large_data(queue, io);
         let Queue { key, commands, .. } = queue;
-        let place =
-            large.and_then(|Arriving { slot, offset, length }| commands.lend(slot, offset, length));
+        let place = large.and_then(|Arriving { slot, offset, length }| {
+            commands.lend(io.now, slot, offset, length)
+        });
         self.singles = if place.is_some() { SINGLES } else { self.singles.saturating_sub(1) };
         if self.singles > 0 || own {
             self.receiving = Receiving::Once;

@@ -6,6 +6,7 @@ use fabric::queue::Transport as _;
 use super::progress::taken_by;
 use crate::machine::driver::{Batch, Driver};
 use crate::machine::key::Key;
+use crate::trace::answers::Answers;
 
 /// The sending side of a connection.
 #[derive(Debug, Default)]
@@ -17,20 +18,25 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Passes all batches that the transport hands out to the driver.
+    /// Passes all batches that the transport hands out to the driver, and notes each for the traced `answers`.
     #[inline]
     pub(crate) fn send<D: Driver>(
         &mut self,
         (driver, now): (&mut D, Nanos),
         key: Key,
         transport: &mut D::Transport,
+        mut answers: Option<&mut Answers>,
     ) {
         let mut unsent = transport.unsent();
         while let Some(batch) = transport.take_batch() {
             self.batches += 1;
             self.until.get_or_insert_with(|| taken_by(now, unsent));
             driver.send(key, batch);
+            let before = unsent;
             unsent = transport.unsent();
+            if let Some(answers) = &mut answers {
+                answers.batch_taken(now, before.saturating_sub(unsent));
+            }
             if unsent == 0 {
                 break;
             }
@@ -48,6 +54,11 @@ impl Sender {
         transport.give_back(batch);
         self.batches = self.batches.saturating_sub(1);
         self.until = (self.batches > 0).then(|| taken_by(now, 0));
+    }
+
+    /// Returns the number of batches that the driver has.
+    pub(crate) fn batches(&self) -> usize {
+        self.batches
     }
 
     /// Returns whether the driver has no batch.

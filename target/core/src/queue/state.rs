@@ -1,8 +1,12 @@
 //! The queue of a connection: its transport, and the commands that came by it.
 
+use std::sync::Arc;
+
+use arbitration::Class;
+use arbitration::arbiter::EntryId;
 use fabric::Nanos;
-use fabric::controller::ConnectionId;
-use fabric::nvme::Status;
+use fabric::controller::{ConnectionId, ControllerShared};
+use fabric::nvme::{Sqe, Status};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
 use super::commands::{Commands, State};
@@ -11,6 +15,9 @@ use crate::machine::driver::Driver;
 use crate::machine::key::Key;
 use crate::reactor::agenda::Agenda;
 use crate::reactor::context::Context;
+use crate::trace::TracedCommand;
+use crate::trace::answers::Answers;
+use crate::trace::stamps::Stamp;
 
 /// The queue of a connection.
 #[derive(Debug)]
@@ -22,8 +29,22 @@ pub(crate) struct Queue<D: Driver> {
     pub(crate) transport: D::Transport,
     pub(crate) commands: Commands<D>,
     pub(crate) progress: Progress,
+    /// The time at which the input that is processed now was received.
+    pub(crate) received: Nanos,
+    /// The trace of the queue; `None`: the reactor does not trace, or has seen no command of the queue since it does.
+    trace: Option<Box<QueueTrace>>,
     /// Whether the reactor's agenda has the connection among those with something to send.
     to_send: bool,
+}
+
+/// The trace of an I/O queue.
+#[derive(Debug)]
+struct QueueTrace {
+    controller: Arc<ControllerShared>,
+    qid: u16,
+    /// Whether commands of the queue are traced.
+    is_selected: bool,
+    answers: Answers,
 }
 
 impl<D: Driver> Queue<D> {
@@ -35,14 +56,20 @@ impl<D: Driver> Queue<D> {
             transport,
             commands: Commands::default(),
             progress: Progress::new(now),
+            received: now,
+            trace: None,
             to_send: false,
         }
     }
 
     /// Completes a command that is in the table of commands.
-    pub(crate) fn settle(&mut self, slot: SlotId, status: Status) {
+    pub(crate) fn settle(&mut self, io: &mut Context<D>, slot: SlotId, status: Status) {
+        let traced = self.take_stamp(io.now, slot);
         self.commands.release(slot);
         self.transport.complete(slot, 0, status);
+        if let Some((stamp, sqe)) = traced {
+            self.trace_answer(io, (slot, status), &sqe, *stamp, false);
+        }
     }
 
     /// Refuses a command that is not in the table; data that is still on its way is let pass
@@ -77,6 +104,7 @@ impl<D: Driver> Queue<D> {
     /// Removes a command from the queue in which it waits, and releases its resources. Returns false for a command
     /// in its device or without a queue; a sliced one then stops after the slice in the device.
     pub(crate) fn withdraw(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
+        self.explain_turn(io, slot);
         let stages = &mut io.stages;
         let grant = match self.commands.take(slot) {
             State::MemoryTurn(entry) => {
@@ -128,6 +156,111 @@ impl<D: Driver> Queue<D> {
     /// Returns the next large command at a namespace to request the turn of a slice.
     pub(crate) fn next_sliced(&self, nsid: u32) -> Option<SlotId> {
         self.commands.next_sliced(|slot| self.nsid_of(slot) == nsid)
+    }
+
+    /// Returns whether a command of the queue's controller that has just arrived is traced, as far as its namespace and
+    /// class decide that.
+    #[cold]
+    pub(crate) fn traces(
+        &mut self,
+        io: &mut Context<D>,
+        (controller, qid): (&Arc<ControllerShared>, u16),
+        (nsid, class): (u32, Class),
+    ) -> bool {
+        let Some(tracing) = &mut io.tracing else { return false };
+        let trace = self.trace.get_or_insert_with(|| {
+            let is_selected = tracing.begin_queue(controller);
+            let (controller, answers) = (Arc::clone(controller), Answers::default());
+            Box::new(QueueTrace { controller, qid, is_selected, answers })
+        });
+        trace.is_selected && tracing.selects(nsid, class)
+    }
+
+    /// Begins to stamp a command that enters the table.
+    pub(crate) fn stamp(&mut self, slot: SlotId, stamp: Stamp) {
+        self.commands.stamps.get_or_insert_default().begin(slot, stamp);
+    }
+
+    /// Keeps the arbiter's counts for a traced command that begins to wait for its turn.
+    #[inline]
+    pub(crate) fn watch_turn(&mut self, io: &mut Context<D>, slot: SlotId, entry: EntryId) {
+        if let Some(stamps) = &mut self.commands.stamps
+            && stamps.has(slot)
+        {
+            stamps.watch(slot, io.stages.arbiter.watch(io.now, entry));
+        }
+    }
+
+    /// Divides the time that a traced command has waited for its turn by the reasons.
+    #[inline]
+    pub(crate) fn explain_turn(&mut self, io: &Context<D>, slot: SlotId) {
+        if let Some(stamps) = &mut self.commands.stamps
+            && let Some(watch) = stamps.watched(slot)
+        {
+            let waited = io.stages.arbiter.explain(io.now, watch);
+            stamps.waited(io.now, slot, waited);
+        }
+    }
+
+    /// Takes the stamps of a command that is answered now, and the command itself.
+    #[inline]
+    pub(crate) fn take_stamp(&mut self, now: Nanos, slot: SlotId) -> Option<(Box<Stamp>, Sqe)> {
+        let stamp = self.commands.stamps.as_mut()?.take(now, slot)?;
+        Some((stamp, *self.transport.sqe_of(slot)))
+    }
+
+    /// Follows the answer of a traced command to the host. It is in the transport, or (`is_held`) waits for its turn on
+    /// the connection.
+    #[cold]
+    pub(crate) fn trace_answer(
+        &mut self,
+        io: &mut Context<D>,
+        (slot, status): (SlotId, Status),
+        sqe: &Sqe,
+        stamp: Stamp,
+        is_held: bool,
+    ) {
+        let Some((trace, tracing)) = self.trace.as_mut().zip(io.tracing.as_mut()) else { return };
+        if !tracing.takes(io.now, io.now.ns_since(stamp.received)) {
+            return;
+        }
+        let command = TracedCommand {
+            connection: self.id,
+            controller: Arc::clone(&trace.controller),
+            qid: trace.qid,
+            cid: sqe.cid.get(),
+            opcode: sqe.opcode,
+            nsid: sqe.nsid.get(),
+            lba: sqe.slba(),
+            bytes: stamp.bytes,
+            class: stamp.class,
+            status,
+            received: stamp.received,
+            times: stamp.times,
+            session: stamp.session,
+            skipped: 0,
+        };
+        match is_held {
+            true => trace.answers.hold(io.now, slot, command),
+            false => trace.answers.queue(io.now, command, self.transport.unsent()),
+        }
+    }
+
+    /// Returns the transport, and the traced commands whose answers are not sent yet; `None`: no command is traced.
+    #[inline]
+    pub(crate) fn parts_to_send(&mut self) -> (&mut D::Transport, Option<&mut Answers>) {
+        (&mut self.transport, self.trace.as_deref_mut().map(|trace| &mut trace.answers))
+    }
+
+    /// Forgets all traced commands.
+    pub(crate) fn end_trace(&mut self, io: &mut Context<D>) {
+        self.commands.stamps = None;
+        if let Some(trace) = self.trace.take()
+            && trace.is_selected
+            && let Some(tracing) = &mut io.tracing
+        {
+            tracing.end_queue();
+        }
     }
 
     /// Notes that there may be something to send.

@@ -26,6 +26,7 @@ use crate::memory::buffers::Buffers;
 use crate::memory::lease::Lease;
 use crate::stats::accounts::Account;
 use crate::stats::counters::IoStats;
+use crate::trace::tracing::Tracing;
 
 /// The settings that are fixed while a reactor runs.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +101,8 @@ pub(crate) struct Context<D: Driver> {
     pub(crate) waiting_max: usize,
     /// Time of the latest Urgent command.
     pub(crate) urgent_at: Option<Nanos>,
+    /// The commands that are traced; `None`: none.
+    pub(crate) tracing: Option<Box<Tracing>>,
 }
 
 impl<D: Driver> Context<D> {
@@ -131,6 +134,7 @@ impl<D: Driver> Context<D> {
             flows_version: policies.flows_version(),
             waiting_max: waiting_max(&*policies, settings.reactors),
             urgent_at: None,
+            tracing: None,
             policies,
             policies_version,
         }

@@ -21,6 +21,8 @@ use crate::machine::key::Key;
 use crate::memory::buffers::Buffers;
 use crate::queue::commands::StateCounts;
 use crate::queue::connection::{Accepted, Connection};
+use crate::trace::TraceFilter;
+use crate::trace::tracing::Tracing;
 
 /// Time that a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
@@ -407,6 +409,17 @@ impl<D: Driver> Core<D> {
             // Work is for threads that may take long; tables are shared.
             Action::Authenticate { .. } | Action::TableChanged { .. } => {}
         }
+    }
+
+    /// Traces the commands that a filter selects, from now on; `None` ends this. Traced commands go to
+    /// [`Driver::traced`].
+    pub fn trace(&mut self, filter: Option<Arc<TraceFilter>>) {
+        for connection in self.connections.iter_mut() {
+            connection.end_trace(&mut self.io);
+        }
+        self.io.stages.arbiter.count_waits(filter.is_some());
+        let now = self.io.now;
+        self.io.tracing = filter.map(|filter| Box::new(Tracing::new(filter, now)));
     }
 
     /// Takes no new commands from now on, settles the present ones for up to `time`, and closes the

@@ -22,6 +22,7 @@ use crate::machine::key::Key;
 use crate::machine::origin::Origin;
 use crate::machine::policies::Tenancy;
 use crate::stats::counters::{IoStats, PerReactor};
+use crate::trace::TracedCommand;
 
 /// The way in which a reactor receives from a connection.
 #[derive(Debug)]
@@ -93,6 +94,8 @@ pub struct Machine<B: Blocks> {
     pub queues: HashSet<Key>,
     /// The statistics of the classes.
     pub classes: PerClass<IoStats>,
+    /// Commands that were traced, in order.
+    pub traced: Vec<TracedCommand>,
     /// Whether the network's stage looks after connections.
     pub network: bool,
     /// The counters of the SMART log. The number of devices that it is of counts as writes.
@@ -123,6 +126,7 @@ impl<B: Blocks> Machine<B> {
             seen: Vec::new(),
             queues: HashSet::new(),
             classes: PerClass::from_fn(|_| IoStats::default()),
+            traced: Vec::new(),
             network: true,
             smart: SmartCounters::default(),
             served: 0,
@@ -271,6 +275,10 @@ impl<B: Blocks> Driver for Machine<B> {
             Notice::Ending(why) => Seen::Ending(why.to_owned()),
         };
         self.seen.push((key, seen));
+    }
+
+    fn traced(&mut self, command: TracedCommand) {
+        self.traced.push(command);
     }
 
     fn ended(&mut self, key: Key, end: End<'_>) {

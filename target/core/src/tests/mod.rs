@@ -17,5 +17,6 @@ mod rig;
 mod rights;
 mod slices;
 mod timed;
+mod traces;
 mod turns;
 mod weights;

@@ -92,10 +92,10 @@ fn what_a_host_owes_is_what_it_was_asked_for() {
     }
     assert_eq!(commands.owed(), Owed::default(), "it was asked for nothing");
     assert_eq!(commands.awaiting_data(), 3);
-    commands.expect_data(SlotId(1), Some(Nanos(70)));
-    commands.expect_data(SlotId(2), Some(Nanos(50)));
+    commands.expect_data(Nanos(70), SlotId(1), true);
+    commands.expect_data(Nanos(50), SlotId(2), true);
     assert_eq!(commands.owed(), Owed { bytes: 600, since: Some(Nanos(50)) });
-    commands.expect_data(SlotId(2), None);
+    commands.expect_data(Nanos(70), SlotId(2), false);
     assert_eq!(commands.owed(), Owed { bytes: 200, since: Some(Nanos(70)) });
     commands.fill(SlotId(1), 196, &[7; 100]);
     let (state, _) = commands.release(SlotId(1));
