@@ -120,6 +120,43 @@ fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
 }
 
 #[test]
+fn trace_names_the_bandwidth_limit_of_a_session() -> Result<()> {
+    e2e::on_virtual_time("trace_names_the_bandwidth_limit_of_a_session", || {
+        let limited = format!(
+            "[[session]]\nname = \"backup\"\nbandwidth = \"8 MiB/s\"\n\
+             [[policy]]\nsubsystem = \"{NQN}\"\nsession = \"backup\"\n"
+        );
+        let device = "service_time = \"100 us\"\nchannels = 4\n";
+        let daemon = Daemon::start("[0]", "window = 32", device, &limited)?;
+        let address = daemon.listeners[0];
+        let namespace = format!("{NQN}/1");
+        let job = [format!("name=a,address={address},depth=32")];
+        let report = std::thread::scope(|scope| {
+            let load = scope.spawn(|| daemon.bench("4s", &job));
+            std::thread::sleep(std::time::Duration::from_secs(2));
+            let arguments = ["trace", "--time", "1s", "--class", "high", "--namespace", &namespace];
+            let report = daemon.sluice(&arguments);
+            load.join().map_err(|_| anyhow::anyhow!("the load failed"))??;
+            report
+        })?;
+        // 2,048 commands of 4 KiB in each second, each of which waits for 31 others.
+        let commands = number(&report, "/commands");
+        assert!(is_near(commands, 2048.0, 0.05), "{report:#}");
+        let parts = report.get("parts").and_then(Value::as_array).context("there are parts")?;
+        let longest = parts.first().context("there is a part")?;
+        assert_eq!(
+            (&longest["part"], &longest["session"]),
+            (&"bandwidth".into(), &"backup".into())
+        );
+        let (limit, all) = (number(longest, "/ns"), number(&report, "/total_ns"));
+        assert!(limit > 0.95 * all, "{report:#}");
+        let sum: f64 = parts.iter().map(|part| number(part, "/ns")).sum();
+        assert!(is_near(sum, all, 1e-9), "the parts are the whole: {report:#}");
+        Ok(())
+    })
+}
+
+#[test]
 fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
     e2e::on_virtual_time("e6_classes_in_the_commands_share_by_bytes", || {
         let device = "service_time = \"500 us\"\nbandwidth = \"20 MB\"\nchannels = 2\n";

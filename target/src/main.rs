@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{CommandFactory as _, Parser as _};
 use sluice_config::ConfigErrors;
 use sluiced::control::api::{Control, Server};
-use sluiced::control::events::EventRing;
+use sluiced::control::log::Log;
 use sluiced::control::store::{self, Live, Remembered, Store};
 use sluiced::serve::engine::Engine;
 use sluiced::start::cli::{self, Args, LogTarget};
@@ -44,14 +44,14 @@ fn main() -> ExitCode {
     if let Some(file) = args.configuration().filter(|_| args.check) {
         return cli::check(file, args.offline, &mut std::io::stdout(), &mut std::io::stderr());
     }
-    let events = match log::init(&args.log_filter(), args.log) {
-        Ok(events) => events,
+    let log = match log::init(&args.log_filter(), args.log) {
+        Ok(log) => log,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "sluiced: {error}");
             return ExitCode::FAILURE;
         }
     };
-    match run(&args, events) {
+    match run(&args, log) {
         Ok(by_signal) => exit_in_order(by_signal),
         Err(error) => {
             tracing::error!("{error:#}");
@@ -64,9 +64,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves until the daemon is asked to end. `events` has the latest lines of the log. Returns whether only signals
+/// Serves until the daemon is asked to end. Returns whether only signals
 /// asked for that.
-fn run(args: &Args, events: Arc<EventRing>) -> anyhow::Result<bool> {
+fn run(args: &Args, log: Log) -> anyhow::Result<bool> {
     let signals = Signals::take().context("cannot take signals")?;
     let (file, notices) = args.load()?;
     for notice in &notices {
@@ -106,7 +106,7 @@ fn run(args: &Args, events: Arc<EventRing>) -> anyhow::Result<bool> {
     let runtime = Runtime::start(live.current(), remembered)?;
     let engine = Arc::clone(&runtime) as Arc<dyn Engine>;
     let file = args.configuration().map(Path::to_owned);
-    let control = Control::of_file(engine, live, file, events);
+    let control = Control::of_file(engine, live, file, log);
     let serving = Server::spawn(Arc::clone(&control), &target.control, target.metrics);
     match &serving {
         Err(_) => runtime.shutdown(true),

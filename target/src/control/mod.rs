@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod events;
+pub mod log;
 pub mod metrics;
 pub(crate) mod objects;
 pub(crate) mod ready;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use arbitration::Class;
 pub use error::EngineError;
+use fabric::Nanos;
 pub use loss::{HurtHosts, Loss};
 pub use pmem::{EvictedHost, PmemState, ProfileState, RegionClient, RegionFacts, RegionState};
 pub use sluice_config::answer::FileSystem;
@@ -18,6 +19,7 @@ use sluice_config::{
     AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
     RegionConfig, Subsystem,
 };
+use sluice_core::TraceFilter;
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
     LinkClassState, LinkState, ListenerState, LostHost, NamespaceState, NetworkState, QosState,
@@ -26,6 +28,7 @@ pub use state::{
 use uuid::Uuid;
 
 use super::host_keys::HostKeys;
+use super::traces::TracedCommands;
 
 /// A running target. Any thread but a reactor may call the methods. A change takes effect as a
 /// whole before its method returns, or not at all.
@@ -142,6 +145,14 @@ pub trait Engine: Send + Sync {
     fn connections(&self) -> Vec<ConnectionState>;
     /// Returns counters and histograms.
     fn statistics(&self) -> Statistics;
+    /// Begins to trace the commands that a filter selects. Returns the number of the trace; `None` while another one
+    /// runs.
+    fn begin_trace(&self, filter: TraceFilter) -> Option<u64>;
+    /// Takes the commands of a trace since the last call, and ends the trace if `ends`. `None` if the trace does not run
+    /// any more: nobody took its commands for 5 s.
+    fn take_traced(&self, trace: u64, ends: bool) -> Option<TracedCommands>;
+    /// Returns the present time of the daemon's clock.
+    fn now(&self) -> Nanos;
     /// Begins to end the target: no new commands are accepted, commands in flight are settled, and hosts are
     /// notified. With `now`, the target ends at once.
     fn shutdown(&self, now: bool);

@@ -16,5 +16,6 @@ pub mod reactor;
 pub(crate) mod service;
 pub mod shared;
 pub(crate) mod tls;
+pub mod traces;
 pub(crate) mod upkeep;
 pub(crate) mod workloads;

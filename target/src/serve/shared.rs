@@ -23,6 +23,7 @@ use super::rdma::RdmaShared;
 use super::reactor::mailbox::{Mailbox, Message};
 use super::service::SharedService;
 use super::tls::TlsShared;
+use super::traces::Traces;
 use super::workloads::Workloads;
 use crate::disks::devices::{Devices, OpenDevice};
 use crate::sys::clock::Clock;
@@ -56,6 +57,8 @@ pub struct Shared {
     pub gauges: Vec<ReactorGauges>,
     /// Counters of rare events.
     pub events: Events,
+    /// Traces of commands.
+    pub(crate) traces: Traces,
     /// Whether the kernel has NVMe passthrough by io_uring.
     pub passthrough: AtomicBool,
     /// The present connections, and the operations of ended ones.
@@ -103,6 +106,7 @@ impl Shared {
             mailboxes: (0..reactors).map(|_| Mailbox::new()).collect::<Result<_, _>>()?,
             gauges: (0..reactors).map(|_| ReactorGauges::default()).collect(),
             events: Events::default(),
+            traces: Traces::new(reactors),
             passthrough: AtomicBool::new(false),
             connections: Connections::default(),
             workloads: Workloads::new(reactors),

@@ -8,12 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use thiserror::Error;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, reload};
 
 use super::cli::LogTarget;
 use crate::control::events::EventRing;
+use crate::control::log::Log;
 use events::Events;
 use journal::Journal;
 
@@ -40,14 +41,12 @@ pub enum LogError {
 }
 
 /// Sets up the process's log. Without a `target`, the log goes to the journal if standard error
-/// leads there. Returns the ring that keeps its latest lines.
+/// leads there.
 ///
 /// # Errors
 /// `filter` is not valid, the journal does not answer, or the log is set up already.
-pub fn init(filter: &str, target: Option<LogTarget>) -> Result<Arc<EventRing>, LogError> {
-    let parsed = EnvFilter::try_new(filter);
-    let parsed = parsed
-        .map_err(|error| LogError::Filter { filter: filter.into(), detail: error.to_string() })?;
+pub fn init(filter: &str, target: Option<LogTarget>) -> Result<Log, LogError> {
+    let (parsed, present) = reload::Layer::new(parse(filter)?);
     let ring: Arc<EventRing> = Arc::default();
     let registry = tracing_subscriber::registry().with(parsed).with(Events(Arc::clone(&ring)));
     match target.unwrap_or_else(standard) {
@@ -60,7 +59,17 @@ pub fn init(filter: &str, target: Option<LogTarget>) -> Result<Arc<EventRing>, L
             registry.with(text.with_ansi(ansi)).try_init()?;
         }
     }
-    Ok(ring)
+    let set = move |filter: &str| {
+        let parsed = parse(filter).map_err(|error| error.to_string())?;
+        present.reload(parsed).map_err(|error| format!("the level cannot be changed: {error}"))
+    };
+    Ok(Log::new(ring, filter, Box::new(set)))
+}
+
+/// Parses a level or a filter.
+fn parse(filter: &str) -> Result<EnvFilter, LogError> {
+    let parsed = EnvFilter::try_new(filter);
+    parsed.map_err(|error| LogError::Filter { filter: filter.into(), detail: error.to_string() })
 }
 
 /// Chooses the journal where standard error is the stream that systemd made for it.

@@ -111,6 +111,23 @@ methods! {
          `fields` (an object). Long texts are cut, with `…` at their end. `more`: whether later ones \
          follow. `lost`: the number of events after `after` that the daemon no longer has. \
          `started_ms`: the daemon's start; the numbers begin at 1 with each start.";
+    TraceStart "trace.start" changes (params::TraceStart) -> answer::TraceStarted,
+        "`host`, `subsystem`, `nsid`, `class`, `slower_than_ns` (all may be left out)",
+        "`trace`: the number of the trace. From now on the daemon keeps the parts of the time of each selected \
+         command: of this host, subsystem, namespace and class, with at least this time in the target. One trace \
+         runs at a time. It ends 5 s after its last `trace.read`.";
+    TraceRead "trace.read" shows (params::TraceRead) -> answer::Trace,
+        "`trace` (the number), `stop` (boolean, default false: end the trace)",
+        "The commands since the last call whose answers were sent. `commands`: each has `host`, `subsystem`, `nsid`, \
+         `class`, `operation`, `lba`, `bytes`, `status`, `reactor`, `connection`, `queue`, `cid`, `time_ms` \
+         (milliseconds since 1970), `start_ns` (of the daemon's clock), `total_ns`, `parts_ns` and `session`. \
+         `parts_ns` has the time of each [part](../use/operating.md#time-of-commands-by-its-parts); their sum \
+         is `total_ns`. `session`: the session whose limits or credits delayed the command most (`null`: none). \
+         `lost`: the number of traced commands that were not read in time. `skipped`: the number of selected \
+         commands that were not traced, since a reactor traces at most 50,000 per second.";
+    LogLevel "log.level" changes (params::LogLevel) -> answer::LogLevel,
+        "`level`, as `--log-level` of `sluiced` (may be left out: change nothing)",
+        "`level`: the level of the log from now on, until the daemon ends; `before`: the level before.";
     Reload "reload" changes (params::Reload) -> answer::Reloaded,
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
         "Three lists of lines for people, and a number. `changes`: the changes in their order. \

@@ -148,6 +148,44 @@ params! {
         }
     }
 
+    /// The parameters of `trace.start`.
+    TraceStart {
+        needed {}
+        optional {
+            /// The NQN of the host; `None` selects all.
+            host: Option<String> = Values::Nqn;
+            /// The NQN of the subsystem; `None` selects all.
+            subsystem: Option<String> = Values::Nqn;
+            /// The namespace; `None` selects all.
+            nsid: Option<u32> = Values::NSID;
+            /// The class's name; `None` selects all.
+            class: Option<String> = Values::Class;
+            /// The least time of a command in the target in ns; `None` means 0.
+            slower_than_ns: Option<u64> = Values::Number { min: 0, max: u64::MAX >> 1 };
+        }
+    }
+
+    /// The parameters of `trace.read`.
+    TraceRead {
+        needed {
+            /// The number that `trace.start` returned.
+            trace: u64 = Values::Number { min: 0, max: u64::MAX >> 1 }, "1";
+        }
+        optional {
+            /// Whether the trace ends.
+            stop: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `log.level`.
+    LogLevel {
+        needed {}
+        optional {
+            /// The new level; `None` leaves it.
+            level: Option<String> = Values::LogLevel;
+        }
+    }
+
     /// The parameters of `reload`.
     Reload {
         needed {}

@@ -8,10 +8,11 @@ use crate::control::events::{Listing, Record};
 impl Control {
     /// Answers `event.list`.
     pub(super) fn event_list(&self, asked: &params::EventList) -> answer::Events {
-        let Listing { first, records, lost, more } = self.events.after(asked.after.unwrap_or(0));
+        let Listing { first, records, lost, more } =
+            self.log.events.after(asked.after.unwrap_or(0));
         let events = (first..).zip(&records).map(|(number, record)| event(number, record));
         answer::Events {
-            started_ms: self.events.started_ms(),
+            started_ms: self.log.events.started_ms(),
             lost,
             more,
             events: events.collect(),

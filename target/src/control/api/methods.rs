@@ -32,6 +32,13 @@ impl Control {
             Method::EventList => {
                 checked::<call::EventList>(params, |asked| Ok(self.event_list(&asked)))
             }
+            Method::TraceStart => {
+                checked::<call::TraceStart>(params, |asked| self.trace_start(asked))
+            }
+            Method::TraceRead => {
+                checked::<call::TraceRead>(params, |asked| self.trace_read(&asked))
+            }
+            Method::LogLevel => checked::<call::LogLevel>(params, |asked| self.log_level(asked)),
             Method::Reload => checked::<call::Reload>(params, |asked| self.reload_method(&asked)),
             Method::ConfigShow => checked::<call::ConfigShow>(params, |_| Ok(self.configuration())),
             Method::ConfigDiff => checked::<call::ConfigDiff>(params, |_| Ok(self.config_diff())),
@@ -187,6 +194,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         Values::Link => json!(link_name(node)?),
         Values::AnyLink => json!(any_link(node)?),
         Values::Region => json!(region_name(node)?),
+        Values::LogLevel => json!(values::log_level(node)?),
         Values::Time { .. }
         | Values::Share { .. }
         | Values::Words(_)

@@ -29,6 +29,7 @@ mod reload;
 mod server;
 mod show;
 mod socket;
+mod traces;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +45,7 @@ pub use server::{CLIENTS_MAX, Server};
 
 use self::audit::Audit;
 use self::caller::{Caller, Groups};
-use super::events::EventRing;
+use super::log::Log;
 use super::metrics::Metrics;
 use super::ready;
 use super::store::{Live, LiveObjects};
@@ -78,25 +79,24 @@ pub struct Control {
     told_to_end: AtomicBool,
     /// The record of changes that were asked for.
     audit: Audit,
-    /// The latest lines of the log.
-    events: Arc<EventRing>,
+    log: Log,
 }
 
 impl Control {
     /// Makes the control plane of an engine that runs `live`'s present configuration.
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>, live: Live) -> Arc<Self> {
-        Self::of_file(engine, live, None, Arc::default())
+        Self::of_file(engine, live, None, Log::default())
     }
 
     /// Makes the control plane of an engine that runs a configuration file, which `reload` reads
-    /// again; `None` stands for the embedded configuration. `events` has the latest lines of the log.
+    /// again; `None` stands for the embedded configuration.
     #[must_use]
     pub fn of_file(
         engine: Arc<dyn Engine>,
         live: Live,
         file: Option<PathBuf>,
-        events: Arc<EventRing>,
+        log: Log,
     ) -> Arc<Self> {
         engine.forget_removed_identities(live.file(), live.current());
         let engine = EngineHandle(engine);
@@ -111,7 +111,7 @@ impl Control {
             live_objects: Mutex::default(),
             told_to_end: AtomicBool::new(false),
             audit: Audit::new(),
-            events,
+            log,
         })
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use arbitration::reservation::Profile;
 use arbitration::session::SessionLimits;
 use arbitration::{Class, PerClass};
+use fabric::Nanos;
 use fabric::controller::RefusalKind;
 use sluice_config::{
     AllowedHost, Backend, Config, Endpoint, LinkConfig, Listener, Namespace, Network, PmemConfig,
@@ -23,7 +24,9 @@ use crate::serve::engine::{
     Traffic,
 };
 use crate::serve::host_keys::{HostKeys, differing};
+use crate::serve::traces::TracedCommands;
 use crate::serve::workloads::WorkloadKey;
+use sluice_core::TraceFilter;
 use sluice_core::stats::{Histogram, HistogramSnapshot, IoSnapshot, IoStats};
 
 /// An engine that keeps a configuration, and answers as a target that runs it.
@@ -66,6 +69,10 @@ pub(crate) struct TestEngine {
     /// Whether a revert is under way.
     pub(crate) is_reverting: AtomicBool,
     pub(crate) reverts: AtomicUsize,
+    /// The filter of the trace that runs.
+    pub(crate) trace: Mutex<Option<TraceFilter>>,
+    /// The commands that are taken next.
+    pub(crate) traced: Mutex<TracedCommands>,
     /// The configuration for which other identities were forgotten last.
     pub(crate) settled: Mutex<Option<Config>>,
 }
@@ -467,6 +474,24 @@ impl Engine for TestEngine {
 
     fn connections(&self) -> Vec<ConnectionState> {
         vec![connection()]
+    }
+
+    fn begin_trace(&self, filter: TraceFilter) -> Option<u64> {
+        let mut trace = self.trace.lock().unwrap();
+        trace.is_none().then(|| *trace = Some(filter)).map(|()| 7)
+    }
+
+    fn take_traced(&self, trace: u64, ends: bool) -> Option<TracedCommands> {
+        let mut running = self.trace.lock().unwrap();
+        running.as_ref().filter(|_| trace == 7)?;
+        if ends {
+            *running = None;
+        }
+        Some(std::mem::take(&mut *self.traced.lock().unwrap()))
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(10_000_000_000)
     }
 
     fn statistics(&self) -> Statistics {

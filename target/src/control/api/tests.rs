@@ -15,6 +15,7 @@ use sluice_config::{Backend, Config, derived_serial};
 
 use super::test_engine::{TestEngine, sorted};
 use super::*;
+use crate::control::events::EventRing;
 use crate::control::store::{Change, MemoryStore, Object, Store, StoreError};
 use crate::serve::engine::Availability;
 use crate::sys::access;
@@ -86,8 +87,9 @@ impl Rig {
         let (live, _) =
             Live::open(Config::load(&file, access::explain).unwrap(), store.clone()).unwrap();
         let engine = Arc::new(TestEngine::new(live.current().clone()));
-        let events: Arc<EventRing> = Arc::default();
-        let control = Control::of_file(engine.clone(), live, Some(file), Arc::clone(&events));
+        let log = Log::default();
+        let events = Arc::clone(&log.events);
+        let control = Control::of_file(engine.clone(), live, Some(file), log);
         Self { folder, engine, store, control, events }
     }
 

@@ -12,7 +12,7 @@ use crate::serve::rdma::NewQueuePair;
 use crate::serve::tls::{Channel, Incoming};
 use crate::sys::sync::lock;
 use fabric_verbs::Token;
-use sluice_core::Touched;
+use sluice_core::{Touched, TraceFilter};
 
 /// A message to a reactor.
 #[derive(Debug)]
@@ -61,6 +61,8 @@ pub(crate) enum Message {
     Refresh(Arc<Touched>),
     /// These devices are gone.
     Gone(Arc<[BackendId]>),
+    /// Trace the commands that the filter selects, or none.
+    Trace(Option<Arc<TraceFilter>>),
     /// Carry out the service's action on a connection.
     Act(Action),
     /// End: take no new commands, settle those in flight, close; with `now` close at once.

@@ -28,7 +28,7 @@ use fabric::queue::Either;
 use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_config::{Endpoint, Poll, Transport};
 use sluice_core::stats::QueueStats;
-use sluice_core::{Accepted, Core, Entrance, Key, Settings};
+use sluice_core::{Accepted, Core, Entrance, Key, Settings, TraceFilter};
 use sluice_machine::ring_error::RingError;
 use thiserror::Error;
 
@@ -96,6 +96,8 @@ pub struct Reactor {
     /// Bytes of this turn from sockets that have more, and are received from again.
     ahead: usize,
     moderation: Moderation,
+    /// Whether commands are traced.
+    traces: bool,
 }
 
 /// A listening socket. It is kept until its accepts have left the ring.
@@ -181,6 +183,7 @@ impl Reactor {
             completions: Vec::with_capacity(BATCH),
             ahead: 0,
             moderation: Moderation::default(),
+            traces: false,
         })
     }
 
@@ -653,9 +656,16 @@ impl Reactor {
             Message::Unlisten(listener) => self.unlisten(listener.0),
             Message::Refresh(touched) => self.core.touch(touched),
             Message::Gone(devices) => self.core.lose(devices),
+            Message::Trace(filter) => self.trace(filter),
             Message::Act(action) => self.core.act(action),
             Message::Stop { now } => self.stop(now),
         }
+    }
+
+    /// Traces the commands that a filter selects, or none.
+    fn trace(&mut self, filter: Option<Arc<TraceFilter>>) {
+        self.traces = filter.is_some();
+        self.core.trace(filter);
     }
 
     fn stop(&mut self, now: bool) {
@@ -681,6 +691,9 @@ impl Reactor {
         }
         for listener in std::mem::take(&mut self.accept_backoff) {
             self.accept(listener);
+        }
+        if self.traces && self.shared.traces.is_over(self.core.now()) {
+            self.trace(None);
         }
         if !self.entrance.is_empty() {
             self.close_late();

@@ -18,7 +18,7 @@ use fabric::tcp::{Batch, TargetConnection};
 use nix::sys::socket::{Shutdown, shutdown};
 use qtcp::pacing::Pacing;
 use sluice_core::stats::{IoStats, PerReactor};
-use sluice_core::{Driver, End, Key, Notice, Origin, Tenancy, TxData};
+use sluice_core::{Driver, End, Key, Notice, Origin, Tenancy, TracedCommand, TxData};
 use zerocopy::FromBytes;
 
 use super::jobs::{Job, Jobs, Started};
@@ -521,6 +521,10 @@ impl Driver for Uring {
     }
 
     /// Takes a connection out of everything that is shared.
+    fn traced(&mut self, command: TracedCommand) {
+        self.shared.traces.add(self.reactor, command);
+    }
+
     fn ended(&mut self, key: Key, End { id, reason }: End<'_>) {
         self.jobs.connection_ended(key);
         let (shared, now) = (&self.shared, self.shared.clock.now());

@@ -2,14 +2,17 @@
 //! file or device is opened, looked at or closed, since an unresponsive one would block.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arbitration::Class;
+use fabric::Nanos;
 use fabric::controller::ConnectionId;
 use sluice_config::{
     AllowedHost, Config, Endpoint, Listener, Namespace, Network, PmemConfig, QosConfig,
     RegionConfig, Subsystem,
 };
+use sluice_core::TraceFilter;
 use uuid::Uuid;
 
 use super::{Runtime, hurt, settings, subsystems};
@@ -20,6 +23,7 @@ use crate::serve::engine::{
 };
 use crate::serve::host_keys::{self, HostKeys};
 use crate::serve::reactor::mailbox::Message;
+use crate::serve::traces::TracedCommands;
 use crate::sys::sync::lock;
 
 impl Engine for Runtime {
@@ -294,6 +298,24 @@ impl Engine for Runtime {
         }
     }
 
+    fn begin_trace(&self, filter: TraceFilter) -> Option<u64> {
+        let trace = self.shared.traces.begin(self.shared.clock.now())?;
+        self.set_trace(Some(filter));
+        Some(trace)
+    }
+
+    fn take_traced(&self, trace: u64, ends: bool) -> Option<TracedCommands> {
+        let taken = self.shared.traces.take(self.shared.clock.now(), trace, ends)?;
+        if ends {
+            self.set_trace(None);
+        }
+        Some(taken)
+    }
+
+    fn now(&self) -> Nanos {
+        self.shared.clock.now()
+    }
+
     fn shutdown(&self, now: bool) {
         self.ending.store(true, Ordering::Relaxed);
         let time = self.shared.clock.now();
@@ -310,6 +332,13 @@ impl Engine for Runtime {
 }
 
 impl Runtime {
+    fn set_trace(&self, filter: Option<TraceFilter>) {
+        let filter = filter.map(Arc::new);
+        for mailbox in &self.shared.mailboxes {
+            mailbox.post(Message::Trace(filter.clone()));
+        }
+    }
+
     /// Adds the network's state to connections, and whether their hosts are authenticated. The lock of the
     /// connections, which reactors take, must not be held.
     fn complete<'a>(&self, states: impl IntoIterator<Item = &'a mut ConnectionState>) {

@@ -12,6 +12,7 @@ use super::keys::KeyAction;
 use super::qos_args::QosAction;
 use super::region_args::RegionAction;
 use super::settings;
+use super::trace::TraceArgs;
 use super::words::OnOff;
 
 /// How to reach the daemon and how to print its answers.
@@ -95,6 +96,13 @@ pub(crate) enum Command {
     Statistics,
     /// Show the latest events: hosts, namespaces, rejections, missed reservations, limits and changes
     Events(EventsArgs),
+    /// Show where the time of commands goes: waits by their reasons, device, network
+    Trace(TraceArgs),
+    /// Show or change the level of the daemon's log
+    Log {
+        #[command(subcommand)]
+        action: LogAction,
+    },
     /// Read the configuration file again and change what differs
     Reload {
         /// Show the changes without making them
@@ -127,6 +135,16 @@ pub(crate) struct EventsArgs {
     /// Only events of the latest time, such as 10min or 2h
     #[arg(long, value_name = "TIME", value_parser = parse_fio_duration)]
     pub(super) since: Option<Duration>,
+}
+
+/// `sluice log …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum LogAction {
+    /// Show the level, or change it until the daemon ends
+    Level {
+        /// error, warn, info, debug, trace, or a filter such as "sluiced::serve=debug"
+        level: Option<String>,
+    },
 }
 
 /// `sluice config …`.

@@ -118,6 +118,11 @@ qos policy --subsystem q --nsid 1 --urgent-iops 5
     => qos.policy {"subsystem": "q", "nsid": 1, "urgent_iops": 5}
 statistics => statistics
 events => event.list
+trace => trace.start
+trace --host h --class high --namespace q/3 --slower-than 1ms --follow --perfetto f
+    => trace.start {"host": "h", "class": "high", "subsystem": "q", "nsid": 3, "slower_than_ns": 1000000}
+log level => log.level
+log level debug => log.level {"level": "debug"}
 events --follow --since 10min => event.list
 reload => reload
 reload --check --force => reload {"check": true, "force": true}
@@ -207,6 +212,8 @@ fn lines_make_requests() {
     let request = PmemAction::Profile { periods: 4 }.request();
     assert_eq!(request, Request { method: Method::PmemProfile, params: json!({"periods": 4}) });
     asked.insert(request.method);
+    // `sluice trace` begins with `trace.start`.
+    asked.insert(Method::TraceRead);
     let missing: Vec<_> = Method::ALL.iter().filter(|method| !asked.contains(method)).collect();
     assert!(missing.is_empty(), "no line asks for {missing:?}");
 }

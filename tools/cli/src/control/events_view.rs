@@ -44,7 +44,7 @@ fn printable(message: &str) -> String {
 }
 
 /// Writes a time in ms since 1970 as RFC 3339 does, in UTC.
-fn utc(time_ms: u64) -> String {
+pub(super) fn utc(time_ms: u64) -> String {
     let (seconds, ms) = (time_ms / 1000, time_ms % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);

@@ -26,6 +26,7 @@ mod statistics_view;
 pub(crate) mod table;
 #[cfg(test)]
 mod tables_tests;
+mod trace;
 mod view;
 mod words;
 
@@ -63,6 +64,10 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
     }
     if let Command::Events(args) = command {
         return events::run(args, options.json, |request| call(request, options, names));
+    }
+    if let Command::Trace(args) = command {
+        let room = table::Room::of_output(options.wide);
+        return trace::run(args, options.json, room, |request| call(request, options, names));
     }
     ask(&command.request(), options, names)
 }

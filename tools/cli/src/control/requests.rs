@@ -4,7 +4,8 @@ use serde_json::Value;
 use sluice_config::{Setting, call, params};
 
 use super::args::{
-    Command, ConfigAction, HostAction, KeyCommand, ListenerAction, NamespaceAction, SubsystemAction,
+    Command, ConfigAction, HostAction, KeyCommand, ListenerAction, LogAction, NamespaceAction,
+    SubsystemAction,
 };
 use super::keys::KeyAction;
 use super::request::Request;
@@ -34,6 +35,10 @@ impl Command {
             Self::Connections => Request::of::<call::Connections>(&nothing),
             Self::Statistics => Request::of::<call::Statistics>(&params::Buckets::default()),
             Self::Events(_) => Request::of::<call::EventList>(&params::EventList::default()),
+            Self::Trace(args) => args.request(),
+            Self::Log { action: LogAction::Level { level } } => {
+                Request::of::<call::LogLevel>(&params::LogLevel { level: level.clone() })
+            }
             Self::Reload { check, force } => {
                 Request::of::<call::Reload>(&params::Reload { force: *force, check: *check })
             }

@@ -12,8 +12,13 @@ const NQN: &str = "nqn.2026-01.io.example:disks";
 const TERMS: &str = "20000 operations every 1s in commands of 4 KiB";
 
 /// Methods that change nothing, and whose answers have no table.
-const WITHOUT_TABLES: [Method; 4] =
-    [Method::EventList, Method::ConfigShow, Method::ConfigDiff, Method::ConfigMerge];
+const WITHOUT_TABLES: [Method; 5] = [
+    Method::EventList,
+    Method::TraceRead,
+    Method::ConfigShow,
+    Method::ConfigDiff,
+    Method::ConfigMerge,
+];
 
 /// Returns the operations of commands that did not wait: the histogram's first bucket ends at 1 ns.
 fn io() -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sluice_config::answer::{
-    AnyHost, Connection, FileSystem, HostKeys, HostRights, Hosts, Listener, NamespaceResized,
+    self, AnyHost, Connection, FileSystem, HostKeys, HostRights, Hosts, Listener, NamespaceResized,
     Reloaded, Status, Subsystem,
 };
 use sluice_config::failure::{FAILED, Failure};
@@ -26,6 +26,17 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         Method::Statistics => statistics_view::text(of::<call::Statistics>(result)?, room),
         Method::Connections => connections(&of::<call::Connections>(result)?, room),
         Method::EventList => events_view::list(&of::<call::EventList>(result)?),
+        // `sluice trace` prints these by itself.
+        Method::TraceStart | Method::TraceRead => format!("{result:#}\n"),
+        Method::LogLevel => {
+            let answer::LogLevel { level, before } = of::<call::LogLevel>(result)?;
+            match level == before {
+                true => format!("The level of the log is {level}.\n"),
+                false => format!(
+                    "The level of the log is {level} until the daemon ends; it was {before}.\n"
+                ),
+            }
+        }
         Method::Reload => {
             let only_checked = request.params.get("check") == Some(&Value::Bool(true));
             reload(&of::<call::Reload>(result)?, only_checked)

@@ -10,6 +10,7 @@ mod network;
 mod pmem;
 mod qos;
 mod target;
+mod traces;
 
 pub use changes::{
     AnyHost, Changed, ConfigDiff, ConfigMerged, Configuration, Difference, HostName, KeyDifference,
@@ -37,3 +38,4 @@ pub use target::{
     Authentication, Availability, Connection, FileSystem, HostKey, HostKeys, HostRights, Hosts,
     Listener, LostHost, Namespace, NamespaceRow, Reactor, Status, Subsystem,
 };
+pub use traces::{LogLevel, Trace, TraceStarted, TracedCommand};
