@@ -74,7 +74,8 @@ pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use pmem::{Pmem, PmemConfig, RegionConfig};
 pub use polling::{ClockSource, Poll};
 pub use protocol::{
-    Call, Method, Parameter, Params, Setting, Verb, answer, call, client, failure, params, wire,
+    Call, Method, Parameter, Params, Setting, Verb, answer, call, client, failure, params, schema,
+    wire,
 };
 pub use qos::{
     DeviceQos, Limits, Order, Policy, Profile, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve,

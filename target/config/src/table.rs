@@ -442,7 +442,7 @@ impl Field for String {
             Values::Nqn => values::nqn(node),
             Values::Group => values::group(node),
             Values::Keyring => values::keyring(node),
-            Values::LogLevel => values::log_level(node),
+            Values::Text(_) => values::text(node),
             other => mismatch(other),
         }
     }

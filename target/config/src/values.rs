@@ -63,10 +63,9 @@ pub fn group(node: &Node) -> Read<String> {
     Err(Wrong::new(message, "write a name that `getent group` lists"))
 }
 
-/// Reads a level or filter of the log.
-pub fn log_level(node: &Node) -> Read<String> {
-    let example = "\"debug\", or \"sluiced::serve=debug\" for a part of the daemon";
-    string(node, "a level of the log", example).map(str::to_owned)
+/// Reads any text.
+pub fn text(node: &Node) -> Read<String> {
+    string(node, "a text", "it in quotes").map(str::to_owned)
 }
 
 /// The longest name of a keyring: more than any plausible name needs.

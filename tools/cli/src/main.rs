@@ -9,6 +9,7 @@ mod host;
 mod import;
 mod manual;
 mod pmem;
+mod schema;
 mod sim;
 mod top;
 
@@ -64,6 +65,8 @@ enum Command {
     /// Write the man pages and the completions.
     #[command(hide = true)]
     Manual(manual::Args),
+    /// Print the JSON Schema of the daemon's methods: their parameters, and the answers that --json prints.
+    Schema(schema::Args),
     /// Simulate scenarios, and predict the results of a load on a target: runs the program sluice-sim.
     Sim(sim::Args),
     /// Show the traffic of classes, sessions, devices, hosts, links, connections and workloads, live.
@@ -99,6 +102,11 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return program::report_usage(NAME, &error, &arguments),
     };
+    let is_control =
+        matches!(command, Command::Control(_) | Command::Pmem { action: PmemCommand::Control(_) });
+    if options.dry_run && !is_control {
+        return program::report(NAME, &control::no_dry_run().into(), options.json);
+    }
     let outcome = match command {
         Command::Control(command) => control::run(&command, &options, &names),
         Command::Pmem { action: PmemCommand::Control(action) } => {
@@ -118,6 +126,7 @@ fn main() -> ExitCode {
         Command::Manual(args) => manual::write(self::command(), &args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args, options.json),
         Command::Import { source } => import::run(&source).map(|()| ExitCode::SUCCESS),
+        Command::Schema(args) => schema::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Sim(args) => Err(sim::run(&args, &options)),
         Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
     };

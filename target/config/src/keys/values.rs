@@ -80,8 +80,8 @@ pub enum Values {
     Group,
     /// Names of keyrings of the kernel.
     Keyring,
-    /// Levels and filters of the log.
-    LogLevel,
+    /// Any text, such as a level of the log.
+    Text(&'static str),
     /// Values with a reader of their own, in the words of docs/reference/configuration.md.
     Other(&'static str),
 }
@@ -133,7 +133,7 @@ impl Values {
             Self::Region => "name of a `[[region]]`".into(),
             Self::Group => "name of a group of this machine".into(),
             Self::Keyring => "name of a keyring of the kernel".into(),
-            Self::LogLevel => "level or filter of the log".into(),
+            Self::Text(what) => what.into(),
             Self::Other(words) => words.into(),
         }
     }

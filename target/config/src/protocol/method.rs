@@ -1,5 +1,6 @@
 //! The methods: one list, from which their names, their types and their documentation come.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -8,9 +9,9 @@ pub trait Call {
     /// The method.
     const METHOD: Method;
     /// The parameters as the command line sends them.
-    type Params: Serialize;
+    type Params: Serialize + JsonSchema;
     /// The answer.
-    type Answer: Serialize + DeserializeOwned;
+    type Answer: Serialize + DeserializeOwned + JsonSchema;
 }
 
 /// Makes [`Method`] and the types in [`crate::protocol::call`].
@@ -48,6 +49,21 @@ macro_rules! methods {
             #[must_use]
             pub const fn takes(self) -> &'static str {
                 match self { $(Self::$name => $takes,)* }
+            }
+
+            /// Makes the schemas of the parameters and of the answer.
+            pub(super) fn schemas(
+                self,
+                params: &mut SchemaGenerator,
+                answers: &mut SchemaGenerator,
+            ) -> (Schema, Schema) {
+                use crate::protocol::call;
+                match self {
+                    $(Self::$name => (
+                        params.subschema_for::<<call::$name as Call>::Params>(),
+                        answers.subschema_for::<<call::$name as Call>::Answer>(),
+                    ),)*
+                }
             }
 
             /// Describes the answer, in the words of docs/reference/control.md.
@@ -151,6 +167,11 @@ methods! {
         "`object` (left out: all), a name that `config.diff` lists; `force` (boolean, default false)",
         "`objects`: the names of the objects that are as in the file again; `changes`, `warnings` \
          as of `reload`";
+    ConfigApply "config.apply" changes (params::ConfigApply) -> answer::Reloaded,
+        "`text` (the content of a configuration file), `check` (boolean, default false: change nothing), `force` \
+         (boolean, default false)",
+        "As of `reload`; `objects`: the objects that change, as in `config.diff`. The target runs this configuration afterwards, except for `needs_restart`; what differs from \
+         the configuration file is live changes.";
     ConfigMerge "config.merge" shows (params::Nothing) -> answer::ConfigMerged,
         "",
         "`text`: the configuration file with the live changes in it. `before`: the file as it is. \

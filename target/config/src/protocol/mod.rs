@@ -9,7 +9,9 @@ pub mod client;
 pub mod failure;
 mod method;
 pub mod params;
+mod schema;
 pub mod wire;
 
 pub use method::{Call, Method, Verb, calls as call};
 pub use params::{Parameter, Params, Setting};
+pub use schema::schema;

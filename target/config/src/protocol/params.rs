@@ -3,6 +3,7 @@
 //! Most methods have a struct, which lists its keys for the daemon's checks. Methods that set an
 //! object of the configuration take that object's own keys, which are [`Settings`] here.
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -27,7 +28,7 @@ pub trait Params: Serialize + DeserializeOwned {
 }
 
 /// A value as a person writes it: a number, or text with a unit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Setting {
     /// A number.
@@ -37,7 +38,7 @@ pub enum Setting {
 }
 
 /// Keys of an object of the configuration with their values.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Settings(Map<String, Value>);
 
@@ -105,7 +106,7 @@ macro_rules! params {
         )*}
     })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub struct $name {
             $($(#[$needed_doc])* pub $needed: $needed_type,)*
             $($(#[$other_doc])*
@@ -182,13 +183,27 @@ params! {
         needed {}
         optional {
             /// The new level; `None` leaves it.
-            level: Option<String> = Values::LogLevel;
+            level: Option<String> = Values::Text("a level or filter of the log");
         }
     }
 
     /// The parameters of `reload`.
     Reload {
         needed {}
+        optional {
+            /// Whether to proceed although hosts lose objects that they use.
+            force: bool = Values::Boolean;
+            /// Whether to only list the changes.
+            check: bool = Values::Boolean;
+        }
+    }
+
+    /// The parameters of `config.apply`.
+    ConfigApply {
+        needed {
+            /// The configuration, as the content of a file.
+            text: String = Values::Text("the content of a configuration file"), "\"[target]…\"";
+        }
         optional {
             /// Whether to proceed although hosts lose objects that they use.
             force: bool = Values::Boolean;

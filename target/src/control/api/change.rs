@@ -32,6 +32,9 @@ impl Control {
         edit: impl FnOnce(&mut Config) -> Result<(), Failure>,
         act: impl FnOnce(&dyn Engine) -> Result<T, EngineError>,
     ) -> Result<T, Failure> {
+        if self.is_dry_run() {
+            return Err(self.plan_only(live, edit));
+        }
         let before = self.unproved(live, object);
         let stored = live.store(object, edit)?;
         match act(self.engine()) {

@@ -101,6 +101,9 @@ impl Control {
         let next = live.without_changes()?;
         let changes = self.changes_to(live, &next.config);
         self.unless_harmful(force, &changes, &next.config)?;
+        if self.is_dry_run() {
+            return Err(self.planned(live, &changes, &next.config));
+        }
         let file = live.file().clone();
         let stored = live.take(file, next)?;
         self.make(live, stored, &changes)?;
@@ -117,6 +120,9 @@ impl Control {
         assign(&mut next)?;
         let changes = self.changes_to(live, &next);
         self.unless_harmful(force, &changes, &next)?;
+        if self.is_dry_run() {
+            return Err(self.planned(live, &changes, &next));
+        }
         let stored = live.store(&object, assign)?;
         self.make(live, stored, &changes)?;
         Ok((vec![object.to_string()], changes.iter().map(ToString::to_string).collect()))
@@ -170,7 +176,7 @@ fn find(differences: &[Difference], name: &str) -> Result<ObjectId, Failure> {
 }
 
 /// Shows an object that differs.
-fn shown(difference: Difference) -> answer::Difference {
+pub(super) fn shown(difference: Difference) -> answer::Difference {
     let key = |(key, file, running)| KeyDifference { key, file, running };
     let keys = difference.keys().into_iter().map(key).collect();
     let Difference { object, file, running } = difference;

@@ -43,6 +43,9 @@ impl Control {
             Method::ConfigShow => checked::<call::ConfigShow>(params, |_| Ok(self.configuration())),
             Method::ConfigDiff => checked::<call::ConfigDiff>(params, |_| Ok(self.config_diff())),
             Method::ConfigRevert => answer::<call::ConfigRevert>(self.config_revert(params)),
+            Method::ConfigApply => {
+                checked::<call::ConfigApply>(params, |asked| self.config_apply(&asked))
+            }
             Method::ConfigMerge => checked::<call::ConfigMerge>(params, |_| self.config_merge()),
             Method::Shutdown => checked::<call::Shutdown>(params, |asked| self.shutdown(&asked)),
             Method::SubsystemList => {
@@ -194,7 +197,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         Values::Link => json!(link_name(node)?),
         Values::AnyLink => json!(any_link(node)?),
         Values::Region => json!(region_name(node)?),
-        Values::LogLevel => json!(values::log_level(node)?),
+        Values::Text(_) => json!(values::text(node)?),
         Values::Time { .. }
         | Values::Share { .. }
         | Values::Words(_)

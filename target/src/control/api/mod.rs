@@ -3,10 +3,12 @@
 //!
 //! [`Control`] is the meaning of a request; [`Server`] is the thread with the sockets.
 
+mod apply;
 mod audit;
 mod caller;
 mod change;
 mod clients;
+mod dry_run;
 mod error;
 mod events;
 mod force;
@@ -52,6 +54,9 @@ use super::store::{Live, LiveObjects};
 use crate::serve::engine::{Engine, EngineHandle};
 use crate::sys::sync::lock;
 
+/// The parameter of methods that change the configuration, by which they only show their changes.
+const DRY_RUN: &str = "dry_run";
+
 /// Checks that this machine has the groups that may use the control socket.
 ///
 /// # Errors
@@ -65,7 +70,7 @@ pub(crate) fn check_groups(config: &TargetConfig) -> Result<(), ControlError> {
 pub struct Control {
     engine: EngineHandle,
     /// The live configuration; its lock makes changes one at a time.
-    live: Mutex<Live>,
+    live: Arc<Mutex<Live>>,
     /// The objects that differed from the file when they were looked at last.
     live_objects: Mutex<Arc<LiveObjects>>,
     metrics: Metrics,
@@ -80,6 +85,8 @@ pub struct Control {
     /// The record of changes that were asked for.
     audit: Audit,
     log: Log,
+    /// The changes that a dry run would make, once they are known; `None`: changes are made.
+    planned: Option<Mutex<Option<Reloaded>>>,
 }
 
 impl Control {
@@ -107,11 +114,12 @@ impl Control {
             started: Instant::now(),
             file,
             first: live.current().clone(),
-            live: Mutex::new(live),
+            live: Arc::new(Mutex::new(live)),
             live_objects: Mutex::default(),
             told_to_end: AtomicBool::new(false),
             audit: Audit::new(),
             log,
+            planned: None,
         })
     }
 
@@ -134,6 +142,9 @@ impl Control {
         protocol::answer(line, |method, params| {
             if !Method::from_name(method).is_some_and(Method::changes) {
                 return self.call(method, params);
+            }
+            if params.get(DRY_RUN).is_some() {
+                return caller.may_change().and_then(|()| self.call_dry(method, params));
             }
             let result = caller.may_change().and_then(|()| self.call(method, params));
             self.audit.record(caller, method, params, &result);

@@ -36,7 +36,7 @@ impl Control {
         let _told = Reloading::begin();
         let result = self.reload_now(force);
         match &result {
-            Ok(Reloaded { changes, needs_restart, warnings, live_changes }) => {
+            Ok(Reloaded { changes, needs_restart, warnings, live_changes, .. }) => {
                 warnings.iter().for_each(|line| tracing::warn!("{line}"));
                 changes.iter().for_each(|line| tracing::info!("reload: {line}"));
                 for line in needs_restart {
@@ -76,7 +76,7 @@ impl Control {
     }
 
     /// Returns the losses of hosts by changes that lead to `to`, in words.
-    fn refusals(&self, changes: &[Change], to: &Config) -> Vec<String> {
+    pub(super) fn refusals(&self, changes: &[Change], to: &Config) -> Vec<String> {
         let losses = harm(self.engine(), changes, to);
         losses.iter().map(|(loss, hosts)| refusal(loss, hosts)).collect()
     }
@@ -217,6 +217,7 @@ impl Look {
             needs_restart: self.needs_restart.clone(),
             warnings: self.next.warnings.clone(),
             live_changes: differences(&self.file, &self.next.config).len(),
+            ..Reloaded::default()
         }
     }
 }

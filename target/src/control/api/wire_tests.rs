@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use sluice_config::Method;
+use sluice_config::{Method, schema};
 
 use super::tests::{FILE, Rig};
 
@@ -108,4 +108,80 @@ fn each_method_is_in_the_transcript() {
         let covered = asked.iter().any(|other| other == method || same(other));
         assert!(covered, "{}", method.name());
     }
+}
+
+/// Returns the places of a value that a schema does not describe, or describes as another type.
+fn undescribed(value: &Value, schema: &Value, at: &str) -> Vec<String> {
+    if schema == &json!(true) || schema == &json!({}) {
+        return Vec::new();
+    }
+    for key in ["anyOf", "oneOf"] {
+        if let Some(choices) = schema.get(key).and_then(Value::as_array) {
+            let each = choices.iter().map(|choice| undescribed(value, choice, at));
+            return each.min_by_key(Vec::len).unwrap_or_default();
+        }
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let is_kind = |of: &Value| of == kind || (of == "number" && kind == "integer");
+    let fits = match schema.get("type") {
+        None => true,
+        Some(Value::Array(types)) => types.iter().any(is_kind),
+        Some(of) => is_kind(of),
+    };
+    if !fits {
+        return vec![format!("{at} is {kind}, not {}", schema["type"])];
+    }
+    match value {
+        Value::Array(items) => {
+            let of = &schema["items"];
+            items.iter().flat_map(|item| undescribed(item, of, &format!("{at}[]"))).collect()
+        }
+        Value::Object(fields) => {
+            let open = schema.get("additionalProperties").filter(|more| *more != &json!(false));
+            let each = fields.iter().map(|(key, value)| {
+                let place = format!("{at}.{key}");
+                match (schema["properties"].get(key), open) {
+                    (Some(of), _) => undescribed(value, of, &place),
+                    (None, Some(of)) => undescribed(value, of, &place),
+                    (None, None) => vec![format!("{place} is not described")],
+                }
+            });
+            each.flatten().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn schema_describes_all_answers_of_the_transcript() {
+    let schema = schema(Method::ALL);
+    let mut lines = EXPECTED.lines();
+    let mut described = 0;
+    while let (Some(request), Some(answer)) = (lines.next(), lines.next()) {
+        let read = |line: &str| serde_json::from_str::<Value>(&line[2..]).unwrap();
+        let (request, answer) = (read(request), read(answer));
+        let method = request["method"].as_str().unwrap();
+        let (Some(result), Some(known)) = (answer.get("result"), schema["methods"].get(method))
+        else {
+            continue;
+        };
+        let mut masked = result.clone();
+        for key in ["pid", "uptime_seconds", "started_ms"] {
+            if let Some(value) = masked.get_mut(key).filter(|value| value.is_string()) {
+                *value = json!(1);
+            }
+        }
+        let faults = undescribed(&masked, &known["result"], method);
+        assert!(faults.is_empty(), "{faults:?}");
+        described += 1;
+    }
+    assert!(described > 50, "{described} answers");
 }

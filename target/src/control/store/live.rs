@@ -419,6 +419,32 @@ impl Live {
         })
     }
 
+    /// Takes another configuration to run, and stores how it differs from the file as live changes. Nothing has changed
+    /// when this fails.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub(crate) fn take_as_changes(&mut self, next: Config) -> Result<Stored, StoreError> {
+        let before = std::mem::replace(&mut self.current, next);
+        let machine = self.store.machine();
+        let ours = |key: &&Key| ObjectId::parse(key, machine).is_some();
+        let mut plan: BTreeMap<Key, Option<Record>> =
+            self.records.keys().filter(ours).map(|key| (key.clone(), None)).collect();
+        for difference in self.differences() {
+            plan.extend(self.plan(&difference.object));
+        }
+        match self.write(plan.into_iter().collect()) {
+            Ok(records) => {
+                self.taken = Taken::of(&self.current);
+                Ok(Stored { before: Part::Whole(Box::new(before)), records, file: None })
+            }
+            Err(error) => {
+                self.current = before;
+                Err(error)
+            }
+        }
+    }
+
     /// Undoes a stored change.
     ///
     /// # Errors

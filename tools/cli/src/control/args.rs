@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use sluice_config::amounts::parse_fio_duration;
 use sluice_config::program::parse_timeout;
 
+use super::apply::ApplyArgs;
 use super::keys::KeyAction;
 use super::qos_args::QosAction;
 use super::region_args::RegionAction;
@@ -30,6 +31,9 @@ pub(crate) struct Options {
     /// Print answers and errors as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Show what a command would change, without changing it
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
     /// Show all columns, however narrow the terminal is
     #[arg(long, global = true)]
     pub(crate) wide: bool,
@@ -112,6 +116,8 @@ pub(crate) enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Make the target run a configuration: show the changes, and make them
+    Apply(ApplyArgs),
     /// Print the configuration that runs, or compare it with the file, and take back or save live
     /// changes
     Config {

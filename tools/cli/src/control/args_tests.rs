@@ -104,6 +104,7 @@ config diff => config.diff
 config revert => config.revert
 config revert namespace q 3 --force => config.revert {"object": "namespace q 3", "force": true}
 config save => config.merge
+apply f --force => config.apply {"text": "", "force": true}
 shutdown --now => shutdown {"now": true}
 namespace add q --backend memory --size 4GiB --read-only
     => namespace.add {"subsystem": "q", "backend": "memory", "size": "4GiB", "read_only": true}

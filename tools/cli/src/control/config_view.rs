@@ -34,7 +34,8 @@ pub(super) fn diff(diff: &ConfigDiff) -> String {
     text
 }
 
-fn difference(difference: &Difference) -> String {
+/// Writes an object with its lines or keys before (-) and after (+).
+pub(super) fn difference(difference: &Difference) -> String {
     let Difference { object, change, file, running, keys } = difference;
     let what = match change {
         LiveChange::Added => "added",

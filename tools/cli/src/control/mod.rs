@@ -1,5 +1,6 @@
 //! Subcommands that speak to a running `sluiced` over its control socket.
 
+mod apply;
 mod args;
 #[cfg(test)]
 mod args_tests;
@@ -53,6 +54,14 @@ const PROBLEMS: u8 = 8;
 /// # Errors
 /// The daemon cannot be reached, or refuses; the message says what to do.
 pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
+    if options.dry_run && !command.has_dry_run() {
+        return Err(no_dry_run().into());
+    }
+    if let Command::Apply(args) = command {
+        let shown = (options.json, options.dry_run);
+        apply::run(args, shown, |request| call(request, options, names))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(action) = command.on_keys() {
         print(keys::run(action, |request| call(request, options, names))?.as_str())?;
         return Ok(ExitCode::SUCCESS);
@@ -77,10 +86,25 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
 /// # Errors
 /// As [`run`].
 pub(crate) fn run_pmem(action: &PmemAction, options: &Options, names: &Names) -> Result<ExitCode> {
+    let request = action.request();
+    if options.dry_run && !request.method.changes() {
+        return Err(no_dry_run().into());
+    }
     if matches!(action, PmemAction::Profile { .. }) {
+        if options.dry_run {
+            return Err(no_dry_run().into());
+        }
         return profile(action, options, names);
     }
-    ask(&action.request(), options, names)
+    ask(&request, options, names)
+}
+
+/// Makes the failure of a command without a dry run.
+pub(crate) fn no_dry_run() -> Failure {
+    Failure::new(
+        INVALID,
+        "--dry-run: the command changes no configuration of the target; leave it out",
+    )
 }
 
 /// Has the capacity of the data node measured, and prints the result.
@@ -128,6 +152,12 @@ fn call(request: &Request, options: &Options, names: &Names) -> Result<Value, Fa
 
 /// Sends a request, and prints the answer.
 fn ask(request: &Request, options: &Options, names: &Names) -> Result<ExitCode> {
+    if options.dry_run {
+        let result = call(&request.dry(), options, names)?;
+        let text = if options.json { format!("{result:#}\n") } else { view::planned(&result)? };
+        print(text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let result = call(request, options, names)?;
     let code = match request.method == Method::Status && view::has_problems(&result) {
         true => ExitCode::from(PROBLEMS),

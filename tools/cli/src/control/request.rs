@@ -16,4 +16,13 @@ impl Request {
         // Parameters are objects with names as keys, which JSON always has.
         Self { method: M::METHOD, params: json!(params) }
     }
+
+    /// Makes the request that only shows the changes.
+    pub(super) fn dry(&self) -> Self {
+        let mut request = self.clone();
+        if let Some(params) = request.params.as_object_mut() {
+            params.insert("dry_run".to_owned(), json!(true));
+        }
+        request
+    }
 }

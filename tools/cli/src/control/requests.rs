@@ -27,6 +27,12 @@ impl Command {
         matches!(self, Self::Config { action: Some(ConfigAction::Save) })
     }
 
+    /// Returns whether `--dry-run` has a meaning for the subcommand: it changes the target's configuration.
+    pub(super) fn has_dry_run(&self) -> bool {
+        let shows_only = self.on_keys().is_some() || self.saves();
+        !shows_only && self.request().method.changes()
+    }
+
     /// Makes the request of the subcommand.
     pub(super) fn request(&self) -> Request {
         let nothing = params::Nothing::default();
@@ -42,6 +48,7 @@ impl Command {
             Self::Reload { check, force } => {
                 Request::of::<call::Reload>(&params::Reload { force: *force, check: *check })
             }
+            Self::Apply(args) => args.request(),
             Self::Config { action } => action.as_ref().unwrap_or(&ConfigAction::Show).request(),
             Self::Shutdown { now } => {
                 Request::of::<call::Shutdown>(&params::Shutdown { now: *now })

@@ -26,6 +26,7 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         Method::Statistics => statistics_view::text(of::<call::Statistics>(result)?, room),
         Method::Connections => connections(&of::<call::Connections>(result)?, room),
         Method::EventList => events_view::list(&of::<call::EventList>(result)?),
+        Method::ConfigApply => reload(&of::<call::ConfigApply>(result)?, false),
         // `sluice trace` prints these by itself.
         Method::TraceStart | Method::TraceRead => format!("{result:#}\n"),
         Method::LogLevel => {
@@ -231,16 +232,35 @@ fn file_systems(all: &[FileSystem]) -> Table {
     table
 }
 
+/// Writes lines below a heading; nothing if there are none.
+fn lines(heading: &str, list: &[String]) -> String {
+    if list.is_empty() {
+        return String::new();
+    }
+    format!("{heading}\n") + &list.iter().map(|line| format!("  {line}\n")).collect::<String>()
+}
+
+/// Writes what a change would do.
+///
+/// # Errors
+/// The daemon is older than dry runs and has another form of answers.
+pub(super) fn planned(result: &Value) -> Result<String, Failure> {
+    let planned: Reloaded = of::<call::Reload>(result)?;
+    let text = plan(&planned);
+    Ok(if text.is_empty() { "It would change nothing.\n".into() } else { text })
+}
+
+/// Writes changes that are not made: the objects before (-) and after (+), and the steps.
+pub(super) fn plan(planned: &Reloaded) -> String {
+    let objects: String = planned.objects.iter().map(config_view::difference).collect();
+    objects
+        + &lines("Steps:", &planned.changes)
+        + &lines("Needs a restart to take effect:", &planned.needs_restart)
+        + &lines("Note:", &planned.warnings)
+}
+
 /// Writes the changes that a reload has made, or with `only_checked` would make.
 fn reload(reloaded: &Reloaded, only_checked: bool) -> String {
-    let lines = |heading: &str, list: &[String]| {
-        let lines = list.iter().map(|line| format!("  {line}\n"));
-        if list.is_empty() {
-            String::new()
-        } else {
-            format!("{heading}\n") + &lines.collect::<String>()
-        }
-    };
     let heading = if only_checked { "A reload would change:" } else { "Changed:" };
     let text = lines(heading, &reloaded.changes)
         + &lines("Needs a restart to take effect:", &reloaded.needs_restart)

@@ -1,11 +1,12 @@
 //! The answers of methods that change something.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::params::Settings;
 
 /// The answer to a change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed<T> {
     /// Whether the change survives a restart; `None` means that an older daemon does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -16,11 +17,11 @@ pub struct Changed<T> {
 }
 
 /// An answer without fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nothing {}
 
 /// The configuration that runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Configuration {
     /// The configuration file that makes a target like this one.
@@ -28,7 +29,7 @@ pub struct Configuration {
 }
 
 /// The changes that a reload has made, or would make; a line for each.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Reloaded {
     /// The changes.
@@ -40,10 +41,14 @@ pub struct Reloaded {
     pub warnings: Vec<String>,
     /// The number of objects that differ from the file by live changes afterwards.
     pub live_changes: usize,
+    /// The objects that change, of a configuration that is applied and of a dry run: `file` is the present one, and
+    /// `running` the next.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<Difference>,
 }
 
 /// The differences between the configuration file and the configuration that runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfigDiff {
     /// The path of the file; `None` where the daemon runs without one.
@@ -57,7 +62,7 @@ pub struct ConfigDiff {
 }
 
 /// An object that differs from the file by a live change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Difference {
     /// The object's name, as `config.revert` takes it.
@@ -73,7 +78,7 @@ pub struct Difference {
 }
 
 /// A live change of an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LiveChange {
     /// The file does not have the object.
@@ -86,7 +91,7 @@ pub enum LiveChange {
 }
 
 /// A key that differs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KeyDifference {
     /// The key.
@@ -98,7 +103,7 @@ pub struct KeyDifference {
 }
 
 /// The live changes that were taken back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Reverted {
     /// The names of the objects that are as in the file again.
@@ -110,7 +115,7 @@ pub struct Reverted {
 }
 
 /// The configuration file with the live changes in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfigMerged {
     /// The path of the file.
@@ -129,7 +134,7 @@ pub struct ConfigMerged {
 macro_rules! objects {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(default)]
         pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
     )*};
@@ -240,7 +245,7 @@ objects! {
 }
 
 /// A policy that was set or removed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Policy {
     /// Whether the policy was removed.

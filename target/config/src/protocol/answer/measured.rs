@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::target::Connection;
 
 /// The answer to `statistics`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Statistics {
     /// The namespaces.
@@ -23,7 +24,7 @@ pub struct Statistics {
 }
 
 /// The operations of a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NamespaceIo {
     /// The subsystem's NQN.
@@ -35,7 +36,7 @@ pub struct NamespaceIo {
 }
 
 /// The operations of a host in a subsystem.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostIo {
     /// The host's NQN.
@@ -51,7 +52,7 @@ pub struct HostIo {
 }
 
 /// The operations of an I/O queue.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct QueueIo {
     /// The queue's connection.
@@ -61,7 +62,7 @@ pub struct QueueIo {
 }
 
 /// The operations of a host in a class at a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkloadIo {
     /// The host's NQN; `others` for hosts that are not counted separately.
@@ -77,7 +78,7 @@ pub struct WorkloadIo {
 }
 
 /// The CPU time that changes took of a reactor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ReactorChanges {
     /// The number of the CPU that the reactor is pinned to.
@@ -87,7 +88,7 @@ pub struct ReactorChanges {
 }
 
 /// Operations since the daemon's start, and where their time went.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Io {
     /// Reads.
@@ -103,7 +104,7 @@ pub struct Io {
 }
 
 /// Operations of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Operations {
     /// The number of operations.
@@ -117,7 +118,7 @@ pub struct Operations {
 }
 
 /// A summary of a histogram of times, in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Latency {
     /// The sum of all times: the difference of two answers tells the mean in between.

@@ -1,5 +1,6 @@
 //! The state of the network (stage S6).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::params::Settings;
@@ -10,7 +11,7 @@ pub type NetworkSettings = Settings;
 pub type LinkSettings = Settings;
 
 /// The answer to `network.show`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Network {
     /// The keys of `[network]`. As JSON they stand beside the other fields.
@@ -25,7 +26,7 @@ pub struct Network {
 }
 
 /// A link with its settings and its traffic.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LinkRow {
     /// The keys of `[[link]]`. As JSON they stand beside the other fields.
@@ -43,7 +44,7 @@ pub struct LinkRow {
 }
 
 /// One direction of a link.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DirectionState {
     /// The classes, the most urgent first.
@@ -51,7 +52,7 @@ pub struct DirectionState {
 }
 
 /// One class on a link.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LinkClassState {
     /// `urgent`, `high`, `medium` or `low`.
@@ -70,7 +71,7 @@ pub struct LinkClassState {
 }
 
 /// The state of a connection on the network.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConnectionNetwork {
     /// The name of its link.
@@ -89,7 +90,7 @@ pub struct ConnectionNetwork {
 }
 
 /// One direction of a connection. Rates are in bits of payload per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FlowState {
     /// The smoothed rate.

@@ -1,5 +1,6 @@
 //! The state of regions of persistent memory and of their clients.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::params::Settings;
@@ -10,7 +11,7 @@ pub type PmemSettings = Settings;
 pub type RegionSettings = Settings;
 
 /// The answer to `pmem.show`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Pmem {
     /// The keys of `[pmem]`. As JSON they stand beside the other fields.
@@ -35,7 +36,7 @@ pub struct Pmem {
 }
 
 /// A measurement of the capacity.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CapacityProfile {
     /// `running`, `measured` or `failed`.
@@ -49,7 +50,7 @@ pub struct CapacityProfile {
 }
 
 /// A host whose client was evicted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EvictedHost {
     /// The host's NQN.
@@ -59,7 +60,7 @@ pub struct EvictedHost {
 }
 
 /// A region with its settings and its clients.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RegionRow {
     /// The keys of `[[region]]`. As JSON they stand beside the other fields.
@@ -81,7 +82,7 @@ pub struct RegionRow {
 }
 
 /// A client that has a grant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RegionClient {
     /// The grant's number, unique as long as the daemon runs.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::measured::Io;
@@ -17,7 +18,7 @@ pub type ProfileSettings = Settings;
 pub type ByClass<T> = BTreeMap<String, T>;
 
 /// The answer to `qos.show`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Qos {
     /// The keys of `[qos]`. As JSON they stand beside the other fields.
@@ -34,7 +35,7 @@ pub struct Qos {
 }
 
 /// The traffic through a stage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Traffic {
     /// Commands that wait now.
@@ -46,7 +47,7 @@ pub struct Traffic {
 }
 
 /// A class.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClassTraffic {
     /// The name.
@@ -57,7 +58,7 @@ pub struct ClassTraffic {
 }
 
 /// A session as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Session {
     /// The name.
@@ -91,7 +92,7 @@ pub struct Session {
 }
 
 /// The limits of a session or profile; `None` means no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Limits {
     /// All commands, per second.
@@ -113,7 +114,7 @@ pub struct Limits {
 }
 
 /// Credits of a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CreditUse {
     /// Credits in use.
@@ -125,7 +126,7 @@ pub struct CreditUse {
 }
 
 /// A reservation as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Reservation {
     /// NQN/NSID of the namespace.
@@ -155,7 +156,7 @@ pub struct Reservation {
 }
 
 /// A namespace's device as the stages see it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeviceRow {
     /// The subsystem's NQN.
@@ -187,7 +188,7 @@ pub struct DeviceRow {
 }
 
 /// The promise of `order = "containers"` to each host, and the number of hosts for which a device has time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ContainerPromise {
     /// Time in which each host is promised a command of class High, in nanoseconds.
@@ -199,7 +200,7 @@ pub struct ContainerPromise {
 }
 
 /// The bound that a reservation sets to a device's window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WindowBound {
     /// Commands of 4 KiB that the device may hold.
@@ -211,7 +212,7 @@ pub struct WindowBound {
 }
 
 /// The times of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeviceProfile {
     /// Commands that the device carries out at the same time.
@@ -223,7 +224,7 @@ pub struct DeviceProfile {
 }
 
 /// Times in the device, in nanoseconds, of a command that does not wait there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeviceTimes {
     /// The mean, of 4 KiB.
@@ -235,7 +236,7 @@ pub struct DeviceTimes {
 }
 
 /// Mean service times of 4 KiB commands in nanoseconds, as measured; 0 until they are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MeanTimes {
     /// The time of a read.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::network::ConnectionNetwork;
 
 /// The answer to `status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Status {
     /// The daemon's version.
@@ -50,7 +51,7 @@ pub struct Status {
 }
 
 /// A file system that files of namespaces are on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FileSystem {
     /// The folder at which the file system is mounted.
@@ -66,7 +67,7 @@ pub struct FileSystem {
 }
 
 /// A reactor as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Reactor {
     /// The number of the CPU that the reactor is pinned to.
@@ -84,7 +85,7 @@ pub struct Reactor {
 }
 
 /// A subsystem as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Subsystem {
     /// The NQN.
@@ -112,7 +113,7 @@ pub struct Subsystem {
 }
 
 /// A namespace as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Namespace {
     /// The namespace identifier.
@@ -145,7 +146,7 @@ pub struct Namespace {
 }
 
 /// A namespace with its subsystem.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NamespaceRow {
     /// The subsystem's NQN.
@@ -158,7 +159,7 @@ pub struct NamespaceRow {
 }
 
 /// Whether a namespace serves its hosts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Availability {
     /// The namespace's device works.
@@ -183,7 +184,7 @@ impl Availability {
 }
 
 /// A listener as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Listener {
     /// `tcp` or `rdma`.
@@ -212,7 +213,7 @@ pub struct Listener {
 }
 
 /// The hosts that may connect to a subsystem.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Hosts {
     /// The subsystem's NQN.
@@ -240,7 +241,7 @@ pub struct Hosts {
 }
 
 /// The host's authentication keys that the daemon has in files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
     /// A secret for DH-HMAC-CHAP.
@@ -267,7 +268,7 @@ impl Authentication {
 }
 
 /// The secrets and TLS keys of hosts that the daemon has, without any of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostKeys {
     /// The folder of `host_keys`; `None` means that the daemon reads none.
@@ -284,7 +285,7 @@ pub struct HostKeys {
 }
 
 /// The daemon's key files for a host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostKey {
     /// The host's NQN.
@@ -302,7 +303,7 @@ pub struct HostKey {
 }
 
 /// A host that was connected to a subsystem, did not shut its controller down, and may come back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LostHost {
     /// The host's NQN; empty where the host gave none.
@@ -320,7 +321,7 @@ pub struct LostHost {
 }
 
 /// A host's rights in a subsystem.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostRights {
     /// The namespaces that the host may see; `None` means all.
@@ -332,7 +333,7 @@ pub struct HostRights {
 }
 
 /// A connection (one queue pair of one controller) as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Connection {
     /// A number that no other connection of this run has.
