@@ -21,6 +21,7 @@
 #   make simulate   run whole targets on simulated time, from fresh seeds, for HOURS (1)
 #   make mutants    break the code on purpose, print what no test notices; PARTS, SHARD, FILES, AGAIN
 #   make fuzz       run each fuzz target for FUZZ_SECONDS (60)
+#   make site       render the documents as a site with a search, in build/book
 #   make deny       check licences, banned and duplicate crates, and sources
 #   make install    install binaries, systemd's files and documents, below DESTDIR and PREFIX (/usr)
 #   make deb        build the Debian packages sluicegate and sluicegate-sim, in build/deb
@@ -37,7 +38,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-hosts bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz deny install deb uninstall clean
+.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-hosts bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz site deny install deb uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -129,6 +130,11 @@ mutants:
 fuzz:
 	.ci/setup fuzz
 	.ci/fuzz $(FUZZ_SECONDS)
+
+site:
+	.ci/setup site
+	mdbook build docs
+	@echo "Open build/book/index.html."
 
 deny:
 	.ci/setup deny

@@ -229,6 +229,8 @@ impl Config {
     }
 }
 
+#[cfg(test)]
+mod documents;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

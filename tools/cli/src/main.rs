@@ -5,6 +5,8 @@ mod agent;
 mod bench;
 mod control;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod host;
 mod import;
 mod manual;

@@ -285,22 +285,6 @@ fn mistakes_are_explained() {
 }
 
 #[test]
-fn the_guides_examples_are_right() {
-    let guide = include_str!("../../../../docs/use/qos.md");
-    let examples = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let disk = "[[subsystem.namespace]]\nbackend = \"null\"\nsize = \"1 GiB\"\n";
-    let around = format!("[[subsystem]]\nnqn = \"nqn.2026-01.com.example:disk1\"\n{disk}{disk}");
-    let mut count = 0;
-    for example in examples {
-        let alone = example.contains("[[subsystem]]");
-        let text = format!("{example}\n{}", if alone { "" } else { &around });
-        parse(&text).unwrap_or_else(|errors| panic!("{errors}"));
-        count += 1;
-    }
-    assert!(count >= 6);
-}
-
-#[test]
 fn a_circle_through_a_namespace_is_found() {
     let text = format!(
         "[[session]]\nname = \"gold\"\nparent = \"{A}/1\"\n[[session]]\nname = \"{A}\"\nparent = \"gold\"\n"

@@ -53,30 +53,6 @@ fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
     }
 }
 
-/// Returns the words of a line; quotes hold words together.
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for (index, part) in line.split('"').enumerate() {
-        match index % 2 {
-            0 => words.extend(part.split_whitespace().map(str::to_owned)),
-            _ => words.push(part.to_owned()),
-        }
-    }
-    words
-}
-
-#[test]
-fn the_guides_command_lines_are_right() {
-    let guide = include_str!("../../../../docs/use/qos.md");
-    let lines: Vec<&str> = guide.lines().filter_map(|l| l.strip_prefix("$ sluice qos ")).collect();
-    assert!(lines.len() > 10);
-    for line in lines {
-        let all = ["sluice", "qos"].map(str::to_owned).into_iter().chain(words(line));
-        let parsed = Line::try_parse_from(all).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert!(parsed.command.request().params.is_object());
-    }
-}
-
 /// Command lines, and the methods and parameters of their requests.
 const REQUESTS: &str = r#"
 connections => connections
