@@ -111,7 +111,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn one_trace_runs_until_its_reader_ends_it_or_goes_away() {
+    fn trace_runs_until_its_reader_ends_or_leaves() {
         let traces = Traces::new(2);
         assert!(traces.is_over(Nanos(0)));
         let first = traces.begin(Nanos(SECOND)).unwrap();

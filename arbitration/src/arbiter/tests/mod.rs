@@ -67,7 +67,7 @@ struct World {
     bytes_done: Vec<u64>,
     longest_wait: Vec<u64>,
     waits: Vec<Vec<u64>>,
-    /// What the arbiters count for the commands that wait.
+    /// The counts of the arbiters for waiting commands.
     watches: HashMap<u64, Watch>,
     /// The source of each command that waited, its wait in ns, and the reasons.
     reasons: Vec<(usize, u64, Waited)>,

@@ -115,7 +115,7 @@ fn credits_are_named() {
 }
 
 #[test]
-fn window_is_named_for_host_alone_and_order_beside_others() {
+fn window_is_named_alone_and_order_beside_others() {
     let mut alone = world(1, &[], vec![source(0, Class::Low, 64)]);
     let (shares, blamed) = reasons(&mut alone, 0);
     assert_eq!((shares.window, blamed), (1.0, None), "{shares:?}");

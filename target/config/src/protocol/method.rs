@@ -129,14 +129,14 @@ methods! {
          `started_ms`: the daemon's start; the numbers begin at 1 with each start.";
     TraceStart "trace.start" changes (params::TraceStart) -> answer::TraceStarted,
         "`host`, `subsystem`, `nsid`, `class`, `slower_than_ns` (all may be left out)",
-        "`trace`: the number of the trace. From now on the daemon keeps the parts of the time of each selected \
-         command: of this host, subsystem, namespace and class, with at least this time in the target. One trace \
-         runs at a time. It ends 5 s after its last `trace.read`.";
+        "`trace`: the number of the trace. From now on the daemon keeps the parts of the time of selected commands. \
+         These are of the given host, subsystem, namespace and class, and took the given time in the target or \
+         longer. One trace runs at a time. It ends 5 s after its last `trace.read`.";
     TraceRead "trace.read" shows (params::TraceRead) -> answer::Trace,
         "`trace` (the number), `stop` (boolean, default false: end the trace)",
         "The commands since the last call whose answers were sent. `commands`: each has `host`, `subsystem`, `nsid`, \
-         `class`, `operation`, `lba`, `bytes`, `status`, `reactor`, `connection`, `queue`, `cid`, `time_ms` \
-         (milliseconds since 1970), `start_ns` (of the daemon's clock), `total_ns`, `parts_ns` and `session`. \
+         `class`, `operation`, `lba`, `bytes`, `status`, `reactor`, `connection`, `queue` and `cid`. `time_ms` \
+         counts from 1970, `start_ns` by the daemon's clock. `total_ns` is the command's whole time. \
          `parts_ns` has the time of each [part](../use/operating.md#time-of-commands-by-its-parts); their sum \
          is `total_ns`. `session`: the session whose limits or credits delayed the command most (`null`: none). \
          `lost`: the number of traced commands that were not read in time. `skipped`: the number of selected \

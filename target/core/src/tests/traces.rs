@@ -115,7 +115,7 @@ fn credits_are_named() {
 }
 
 #[test]
-fn window_is_named_for_host_alone_and_order_beside_others() {
+fn window_is_named_alone_and_order_beside_others() {
     let mut rig = traced(&Plan { window: 1, ..Plan::default() });
     (0..20).for_each(|lba| _ = rig.queue(1, read(DRIVE, lba, 1), None, 512));
     let commands = run(&mut rig, 20, 1);

@@ -6,7 +6,7 @@ use arbitration::Class;
 use fabric::Nanos;
 use fabric::controller::ControllerShared;
 
-/// Traced commands of one reactor per second. At 100 ns each, they take 0.5 % of its time.
+/// Traced commands of one reactor per second, which bound its time for them.
 const NS_PER_COMMAND: u64 = 20_000;
 /// Commands that are traced at once after a time with fewer.
 const BURST: u64 = 4096;

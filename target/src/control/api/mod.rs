@@ -42,8 +42,8 @@ use sluice_config::{Config, Method, TargetConfig};
 
 pub use error::ControlError;
 pub use protocol::{ErrorKind, Failure, LINE_MAX};
-pub use reload::Reloaded;
 pub use server::{CLIENTS_MAX, Server};
+pub use sluice_config::answer::Reloaded;
 
 use self::audit::Audit;
 use self::caller::{Caller, Groups};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sluice_config::{Config, Machine, params, restart_keys};
 
-pub use sluice_config::answer::Reloaded;
+use sluice_config::answer::Reloaded;
 
 use super::Control;
 use super::force::refusal;

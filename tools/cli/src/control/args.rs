@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// Print answers and errors as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Show what a command would change, without changing it
+    /// Show the changes of a command without carrying them out
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
     /// Show all columns, however narrow the terminal is

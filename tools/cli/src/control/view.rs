@@ -240,7 +240,7 @@ fn lines(heading: &str, list: &[String]) -> String {
     format!("{heading}\n") + &list.iter().map(|line| format!("  {line}\n")).collect::<String>()
 }
 
-/// Writes what a change would do.
+/// Writes the effects of a change.
 ///
 /// # Errors
 /// The daemon is older than dry runs and has another form of answers.
