@@ -40,6 +40,12 @@ macro_rules! methods {
                 match self { $(Self::$name => methods!(@$kind),)* }
             }
 
+            /// Returns whether the method changes the configuration, so that it has a dry run.
+            #[must_use]
+            pub const fn changes_configuration(self) -> bool {
+                match self { $(Self::$name => methods!(@configures $kind),)* }
+            }
+
             /// Returns the verb of a generic method, which adds, sets or removes an object by its name.
             const fn verb(self) -> Option<Verb> {
                 match self { $(Self::$name => methods!(@verb $kind),)* }
@@ -93,6 +99,9 @@ macro_rules! methods {
     };
     (@shows) => { false };
     (@$changes:ident) => { true };
+    (@configures shows) => { false };
+    (@configures acts) => { false };
+    (@configures $changes:ident) => { true };
     (@verb adds) => { Some(Verb::Add) };
     (@verb sets) => { Some(Verb::Set) };
     (@verb removes) => { Some(Verb::Remove) };
@@ -127,7 +136,7 @@ methods! {
          `fields` (an object). Long texts are cut, with `…` at their end. `more`: whether later ones \
          follow. `lost`: the number of events after `after` that the daemon no longer has. \
          `started_ms`: the daemon's start; the numbers begin at 1 with each start.";
-    TraceStart "trace.start" changes (params::TraceStart) -> answer::TraceStarted,
+    TraceStart "trace.start" acts (params::TraceStart) -> answer::TraceStarted,
         "`host`, `subsystem`, `nsid`, `class`, `slower_than_ns` (all may be left out)",
         "`trace`: the number of the trace. From now on the daemon keeps the parts of the time of selected commands. \
          These are of the given host, subsystem, namespace and class, and took the given time in the target or \
@@ -141,7 +150,7 @@ methods! {
          is `total_ns`. `session`: the session whose limits or credits delayed the command most (`null`: none). \
          `lost`: the number of traced commands that were not read in time. `skipped`: the number of selected \
          commands that were not traced, since a reactor traces at most 50,000 per second.";
-    LogLevel "log.level" changes (params::LogLevel) -> answer::LogLevel,
+    LogLevel "log.level" acts (params::LogLevel) -> answer::LogLevel,
         "`level`, as `--log-level` of `sluiced` (may be left out: change nothing)",
         "`level`: the level of the log from now on, until the daemon ends; `before`: the level before.";
     Reload "reload" changes (params::Reload) -> answer::Reloaded,
@@ -176,7 +185,7 @@ methods! {
         "",
         "`text`: the configuration file with the live changes in it. `before`: the file as it is. \
          `file`: its path. `live_changes`: the number of objects that differ. Writes nothing.";
-    Shutdown "shutdown" changes (params::Shutdown) -> answer::Nothing,
+    Shutdown "shutdown" acts (params::Shutdown) -> answer::Nothing,
         "`now` (boolean, default false)",
         "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that \
          systemd does not start it again.";
@@ -209,7 +218,7 @@ methods! {
         -> answer::Changed<answer::NamespaceResized>,
         "`subsystem`, `nsid`, `size` (left out: the present size of the file or device), `force`",
         "`subsystem`, `nsid`, `size` in bytes, `warnings` as of `namespace.add`";
-    NamespaceRetry "namespace.retry" changes (params::NamespaceRetry) -> Vec<answer::NamespaceRow>,
+    NamespaceRetry "namespace.retry" acts (params::NamespaceRetry) -> Vec<answer::NamespaceRow>,
         "`subsystem`, `nsid` (both may be left out: all)",
         "The namespaces that were not available, as in `namespace.list`, after another try to \
          open their devices.";
@@ -317,7 +326,7 @@ methods! {
         "",
         "The settings of `[pmem]`, and `open`, `reason`, `capacity_now`, `reserved`, `period_now`, \
          `regions`, `evicted`, `profile`: see below.";
-    PmemProfile "pmem.profile" changes (params::PmemProfile) -> answer::Nothing,
+    PmemProfile "pmem.profile" acts (params::PmemProfile) -> answer::Nothing,
         "`periods` (number from 2, default 10)",
         "Nothing: the measurement of the data node's capacity begins, with the I/Os of the clients that \
          are connected. `profile` of `pmem.show` has its result, from which the estimate continues.";

@@ -37,9 +37,7 @@ impl Control {
             return Err(Failure::invalid("`dry_run` is false; leave it out to make the change"));
         }
         match known {
-            Some(
-                Method::Shutdown | Method::NamespaceRetry | Method::TraceStart | Method::LogLevel,
-            ) => Err(Failure::invalid(format!(
+            Some(known) if !known.changes_configuration() => Err(Failure::invalid(format!(
                 "`dry_run`: {method} changes no configuration; leave it out"
             ))),
             Some(Method::Reload | Method::ConfigApply) => {
@@ -119,6 +117,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use sluice_config::Method;
 
     use crate::control::api::tests::{NQN, Rig};
 
@@ -160,8 +159,13 @@ mod tests {
         rig.refuses("namespace.remove", missing, "not_found", "namespace 9");
         let wrong = json!({"name": "x", "parent": "none", "dry_run": true});
         assert!(rig.attempt("session.add", wrong).is_err());
-        let shutdown = json!({"dry_run": true});
-        rig.refuses("shutdown", shutdown, "invalid", "changes no configuration");
+        let acts = |method: &&Method| method.changes() && !method.changes_configuration();
+        let acting: Vec<&Method> = Method::ALL.iter().filter(acts).collect();
+        assert!(acting.contains(&&Method::Shutdown) && acting.contains(&&Method::PmemProfile));
+        for method in acting {
+            let dry = json!({"dry_run": true});
+            rig.refuses(method.name(), dry, "invalid", "changes no configuration");
+        }
         assert!(rig.engine.ended.lock().unwrap().is_none());
         rig.refuses("qos.set", json!({"dry_run": 1}), "invalid", "`dry_run`");
     }

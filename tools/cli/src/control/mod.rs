@@ -87,13 +87,10 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
 /// As [`run`].
 pub(crate) fn run_pmem(action: &PmemAction, options: &Options, names: &Names) -> Result<ExitCode> {
     let request = action.request();
-    if options.dry_run && !request.method.changes() {
+    if options.dry_run && !request.method.changes_configuration() {
         return Err(no_dry_run().into());
     }
     if matches!(action, PmemAction::Profile { .. }) {
-        if options.dry_run {
-            return Err(no_dry_run().into());
-        }
         return profile(action, options, names);
     }
     ask(&request, options, names)

@@ -30,7 +30,7 @@ impl Command {
     /// Returns whether `--dry-run` has a meaning for the subcommand: it changes the target's configuration.
     pub(super) fn has_dry_run(&self) -> bool {
         let shows_only = self.on_keys().is_some() || self.saves();
-        !shows_only && self.request().method.changes()
+        !shows_only && self.request().method.changes_configuration()
     }
 
     /// Makes the request of the subcommand.
