@@ -89,11 +89,6 @@ use pool::Pool;
 /// The paper's window, of which clients use [`BEST_EFFORT_WINDOW`] beyond their reservations.
 const WINDOW: f64 = 64.0;
 
-/// I/Os of a client that can be under way at a period's start and at its end.
-const UNDER_WAY: Tokens = Tokens(128);
-/// Operations on words that an engine posts in a check interval at most: a report, a grant, a failed
-/// fetch, and one of the interval before.
-const WORDS: u64 = 4;
 /// Check intervals that a client has for its report after it was asked.
 const ANSWER: u32 = 10;
 /// Periods in a row with unreported I/Os after which a client is evicted.
@@ -346,8 +341,11 @@ impl Monitor {
         let Some(known) = self.clients.get_mut(&client) else { return };
         known.traffic.count(arrivals);
         let (granted, traffic) = (known.granted, known.traffic);
-        let most = granted + self.unreported_margin();
-        if traffic.ios(self.packets_of_words(granted)).is_some_and(|counted| counted > most) {
+        let most = granted + self.settings.unreported_margin();
+        if traffic
+            .ios(self.settings.packets_of_words(granted))
+            .is_some_and(|counted| counted > most)
+        {
             self.begin_asking();
         }
     }
@@ -360,22 +358,6 @@ impl Monitor {
         }
     }
 
-    /// Returns the I/Os by which a client's packets may exceed its report: its clock and its report's
-    /// age, and the I/Os under way at both ends of the period.
-    fn unreported_margin(&self) -> Tokens {
-        let Settings { period, interval, local, .. } = self.settings;
-        let most = local.in_time(period);
-        Tokens(most.0 / 16) + local.in_time(interval.saturating_mul(3)) + UNDER_WAY
-    }
-
-    /// Returns the most packets of operations on words of a client that has done so many I/Os.
-    fn packets_of_words(&self, completed: Tokens) -> u64 {
-        let Settings { period, interval, batch, .. } = self.settings;
-        let intervals = nanos(period) / nanos(interval).max(1);
-        let fetches = completed.0 / batch.0.max(1);
-        intervals.saturating_add(1).saturating_mul(WORDS).saturating_add(fetches)
-    }
-
     /// Finds the clients that have not reported their I/Os, and evicts clients found twice in a row.
     fn judge_traffic(&mut self) {
         let Settings { period, interval, .. } = self.settings;
@@ -383,21 +365,15 @@ impl Monitor {
             // There was no time for reports.
             return;
         }
-        let margin = self.unreported_margin();
-        let mut all: Vec<(ClientId, Tokens)> = Vec::new();
-        for (id, client) in self.clients.iter().filter(|_| self.asking) {
-            let counted = client.traffic.ios(self.packets_of_words(client.completed));
-            let counted = counted.filter(|counted| *counted > client.completed + margin);
-            all.extend(counted.map(|counted| (*id, counted)));
-        }
         for (id, client) in &mut self.clients {
-            let Some((_, counted)) = all.iter().find(|(found, _)| found == id) else {
+            let counted = client.traffic.ios(self.settings.packets_of_words(client.completed));
+            let most = client.completed + self.settings.unreported_margin();
+            let Some(counted) = counted.filter(|counted| self.asking && *counted > most) else {
                 client.traffic.unreported = 0;
                 continue;
             };
             client.traffic.unreported = client.traffic.unreported.saturating_add(1);
-            let (reported, counted) = (client.completed, *counted);
-            let periods = client.traffic.unreported;
+            let (reported, periods) = (client.completed, client.traffic.unreported);
             let finding = Finding::Unreported { client: *id, reported, counted, periods };
             self.findings.push_back(finding);
             if periods >= EVICTED_AFTER {
@@ -516,7 +492,8 @@ impl Monitor {
     /// Takes the I/Os of the period that ends as a sample of the profile.
     fn take_sample(&mut self) {
         let ios = |client: &Client| {
-            let words = client.has_reported().then(|| self.packets_of_words(client.completed));
+            let words =
+                client.has_reported().then(|| self.settings.packets_of_words(client.completed));
             client.traffic.ios(words.unwrap_or(0)).unwrap_or(Tokens::ZERO)
         };
         let counted: Tokens = self.clients.values().map(ios).sum();

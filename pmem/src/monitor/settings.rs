@@ -3,9 +3,16 @@
 use core::time::Duration;
 
 use thiserror::Error;
+use units::nanos;
 
 use crate::one_sided::Address;
 use crate::token::{Iops, Tokens};
+
+/// I/Os of a client that can be under way at a period's start and at its end.
+const UNDER_WAY: Tokens = Tokens(128);
+/// Operations on words that an engine posts in a check interval at most: a report, a grant, a failed
+/// fetch, and one of the interval before.
+const WORDS: u64 = 4;
 
 /// The reason why a monitor cannot work with some settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -55,6 +62,20 @@ impl Settings {
             alert_after: 5,
             pool,
         }
+    }
+
+    /// Returns the I/Os by which a client's packets may exceed its report: its clock and its report's
+    /// age, and the I/Os under way at both ends of the period.
+    pub(super) fn unreported_margin(&self) -> Tokens {
+        let most = self.local.in_time(self.period);
+        Tokens(most.0 / 16) + self.local.in_time(self.interval.saturating_mul(3)) + UNDER_WAY
+    }
+
+    /// Returns the most packets of operations on words of a client that has done so many I/Os.
+    pub(super) fn packets_of_words(&self, completed: Tokens) -> u64 {
+        let intervals = nanos(self.period) / nanos(self.interval).max(1);
+        let fetches = completed.0 / self.batch.0.max(1);
+        intervals.saturating_add(1).saturating_mul(WORDS).saturating_add(fetches)
     }
 
     /// Checks the settings.
