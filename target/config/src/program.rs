@@ -40,6 +40,14 @@ pub fn find_beside(name: &str) -> PathBuf {
 /// # Errors
 /// Standard output takes no text: its disk is full, for example.
 pub fn print(text: impl Display) -> anyhow::Result<()> {
+    print_to_reader(text).map(|_| ())
+}
+
+/// As [`print()`]. Returns whether somebody still reads.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_to_reader(text: impl Display) -> anyhow::Result<bool> {
     write_all(&mut std::io::stdout().lock(), &text)
 }
 
@@ -51,12 +59,11 @@ pub fn print_line(text: impl Display) -> anyhow::Result<()> {
     print(format_args!("{text}\n"))
 }
 
-fn write_all(output: &mut impl Write, text: &impl Display) -> anyhow::Result<()> {
+fn write_all(output: &mut impl Write, text: &impl Display) -> anyhow::Result<bool> {
     match write!(output, "{text}").and_then(|()| output.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to standard output"),
     }
 }
 

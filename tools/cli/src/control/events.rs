@@ -1,13 +1,14 @@
 //! `sluice events`: asks the daemon for its latest events, page by page, and with `--follow` again each second.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use sluice_config::answer::{Event, Events};
 use sluice_config::failure::{Failure, NO_DAEMON};
+use sluice_config::program::print_to_reader;
 use sluice_config::{call, params};
 
 use super::args::EventsArgs;
@@ -96,12 +97,7 @@ impl Item {
 fn print(items: &[Item], as_json: bool) -> Result<bool> {
     let text: String =
         items.iter().map(|item| if as_json { item.json() } else { item.text() }).collect();
-    let mut output = std::io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error).context("cannot write to standard output"),
-    }
+    print_to_reader(text)
 }
 
 /// The step after an answer.

@@ -4,7 +4,6 @@ mod perfetto;
 mod summary;
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_config::amounts::parse_fio_duration;
 use sluice_config::answer::{Trace, TracedCommand};
 use sluice_config::failure::Failure;
+use sluice_config::program::{print, print_to_reader};
 use sluice_config::{call, params};
 
 use super::cells::time;
@@ -127,7 +127,7 @@ pub(super) fn run(
             true => trace.commands.iter().map(line).collect(),
         };
         seen.add(trace, args.perfetto.is_some());
-        if !print(&lines)? || is_over {
+        if !print_to_reader(&lines)? || is_over {
             break;
         }
     }
@@ -146,7 +146,7 @@ pub(super) fn run(
             format!("{}{heading}{slowest}", summary.text(begun.elapsed(), room))
         }
     };
-    print(&text)?;
+    print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -166,16 +166,6 @@ impl Seen {
             }
             self.summary.add(command);
         }
-    }
-}
-
-/// Prints a text at once. Returns whether somebody still reads.
-fn print(text: &str) -> Result<bool> {
-    let mut output = std::io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error).context("cannot write to standard output"),
     }
 }
 
