@@ -4,9 +4,7 @@
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
-mkfs.ext4 -q -F -m 0 /dev/ram0
-mkdir /srv/disks
-mount /dev/ram0 /srv/disks
+store /srv/disks
 chown sluicegate: /srv/disks
 configure <<END
 [[subsystem.namespace]]

@@ -5,9 +5,7 @@
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
-mkfs.ext4 -q -F -m 0 /dev/ram0
-mkdir /srv/disks
-mount /dev/ram0 /srv/disks
+store /srv/disks
 chown sluicegate: /srv/disks
 mkdir -p /etc/systemd/system/sluiced.service.d
 printf '[Service]\nReadWritePaths=/srv/disks\n' >/etc/systemd/system/sluiced.service.d/override.conf

@@ -20,6 +20,7 @@ use super::*;
 use crate::credit::Caps;
 use crate::device::DeviceRules;
 use crate::limit::Rate;
+use crate::reservation::{Overrides, Profile};
 use crate::session::{HostId, RootSpec, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, Unit, Weights, WindowRule};
 
@@ -176,6 +177,18 @@ impl World {
         *channel = (*channel).max(self.now).after(time);
         self.in_device.insert(*channel, id);
         self.grants.insert(id, (reactor, grant));
+    }
+
+    /// Measures the device: four commands at a time.
+    fn profile(&self) -> Profile {
+        let profile = Overrides {
+            mean: Some(Nanos(self.service_ns)),
+            worst: Some(Nanos(self.service_ns)),
+            parallelism: Some(4),
+            seeks: false,
+        };
+        let rules = DeviceRules { profile, ..DeviceRules::default() };
+        Device::new(rules, 1).profile().unwrap()
     }
 
     /// Computes the time that the device takes for a command of a source, in ns.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::limit::Rates;
-use crate::reservation::{Broker, Budget, Overrides, Reserved, Terms};
+use crate::reservation::{Broker, Budget, Reserved, Terms};
 use crate::session::Reservation;
 
 const MS: u64 = 1_000_000;
@@ -134,14 +134,7 @@ fn reservations_of_others_are_named() {
     let sources = vec![in_session("r", 64), in_session("b", 64)];
     let sources = sources.into_iter().zip(1..).map(|(of, host)| Source { host, ..of }).collect();
     let mut world = world(1, &[spec("r", None), spec("b", None)], sources);
-    let measured = Overrides {
-        mean: Some(Nanos(world.service_ns)),
-        worst: Some(Nanos(world.service_ns)),
-        parallelism: Some(4),
-        seeks: false,
-    };
-    let rules = DeviceRules { profile: measured, ..DeviceRules::default() };
-    let profile = Device::new(rules, 1).profile().unwrap();
+    let profile = world.profile();
     // Three quarters of 40,000 a second.
     let terms = Terms::of(Budget::Operations(30_000), Nanos(1000 * MS));
     let admitted = Broker::admit(&profile, &[], 0, &terms).unwrap();

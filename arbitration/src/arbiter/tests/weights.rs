@@ -1,7 +1,7 @@
 //! Tests of the weights of sessions.
 
 use super::*;
-use crate::reservation::{Broker, Budget, Overrides, Reserved, Terms};
+use crate::reservation::{Broker, Budget, Reserved, Terms};
 use crate::session::Reservation;
 
 fn weighted(name: &str, parent: Option<&str>, weight: u16) -> SessionSpec {
@@ -172,14 +172,7 @@ fn reservation_limit_and_weight_combine() {
         let last = reactors - 1;
         let list = vec![host(last, "r", 1), host(0, "a", 2), host(last, "b", 3), host(0, "c", 4)];
         let mut world = world(reactors, &specs, list);
-        let measured = Overrides {
-            mean: Some(Nanos(world.service_ns)),
-            worst: Some(Nanos(world.service_ns)),
-            parallelism: Some(4),
-            seeks: false,
-        };
-        let rules = DeviceRules { profile: measured, ..DeviceRules::default() };
-        let profile = Device::new(rules, 1).profile().unwrap();
+        let profile = world.profile();
         let terms = Terms::of(Budget::Operations(8000), Nanos(1_000_000_000));
         let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
         let reserved = Arc::new(Reserved::new(world.now, &admitted));

@@ -165,14 +165,7 @@ fn a_host_without_room_for_in_capsule_data_goes_on_with_commands_that_bring_none
 fn a_host_that_holds_little_is_asked_for_data_before_hosts_that_keep_theirs() {
     let mut rig = Rig::new(&Plan::default());
     // Each host may have a quarter of the memory, and all of them more than there are buffers for.
-    let hosts: Vec<usize> = (0..4).map(|_| rig.add_host()).collect();
-    for &host in &hosts {
-        for n in 0..4 {
-            rig.queue(host, write(DRIVE, n * 128, 128), Some(vec![7; 64 << 10]), 0);
-        }
-        rig.run_until_asked(host);
-    }
-    assert!(rig.states().iter().any(|(state, _)| *state == "data_buffer"), "{:?}", rig.states());
+    rig.add_hosts_that_hold_memory();
     let little = rig.submit(1, write(DRIVE, 0, 16), Some(vec![1; 8 << 10]), 0);
     while rig.end_oldest() {}
     assert_eq!(rig.answer(1, little), Some(Status::SUCCESS), "{:?}", rig.states());

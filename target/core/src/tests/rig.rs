@@ -375,6 +375,20 @@ impl Rig {
         cid
     }
 
+    /// Adds four hosts whose writes hold or want more memory than there are buffers for. They do not send their data.
+    pub(super) fn add_hosts_that_hold_memory(&mut self) -> Vec<usize> {
+        let hosts: Vec<usize> = (0..4).map(|_| self.add_host()).collect();
+        for &host in &hosts {
+            for n in 0..4 {
+                self.queue(host, write(DRIVE, n * 128, 128), Some(vec![7; 64 << 10]), 0);
+            }
+            self.run_until_asked(host);
+        }
+        let states = self.states();
+        assert!(states.iter().any(|(state, _)| *state == "data_buffer"), "{states:?}");
+        hosts
+    }
+
     /// Takes the bytes that a host has to send.
     pub(super) fn bytes_of(&mut self, peer: usize) -> Vec<u8> {
         let Either::Left(host) = &mut self.peers[peer].host else { panic!("it sends no bytes") };

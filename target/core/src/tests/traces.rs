@@ -8,7 +8,7 @@ use arbitration::limit::{Rate, Rates};
 use arbitration::session::SessionSpec;
 use fabric::Nanos;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, of_class, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, of_class, read};
 use crate::testing::wire::Carrier;
 use crate::trace::{Part, TraceFilter, TracedCommand};
 
@@ -159,14 +159,7 @@ fn memory_and_buffers_are_named() {
     assert_main(&commands, Part::Memory);
     // A write whose data comes waits for what other hosts hold.
     let mut rig = traced(&Plan::default());
-    let hosts: Vec<usize> = (0..4).map(|_| rig.add_host()).collect();
-    for &host in &hosts {
-        for n in 0..4 {
-            rig.queue(host, write(DRIVE, n * 128, 128), Some(vec![7; 64 << 10]), 0);
-        }
-        rig.run_until_asked(host);
-    }
-    assert!(rig.states().iter().any(|(state, _)| *state == "data_buffer"), "{:?}", rig.states());
+    let hosts = rig.add_hosts_that_hold_memory();
     run(&mut rig, 20, 0);
     hosts.iter().for_each(|host| rig.peers[*host].sends = true);
     let commands = run(&mut rig, 20, 4);
