@@ -97,7 +97,7 @@ impl Estimator {
         self.profile
     }
 
-    /// Begins anew with another profile. The increment keeps its proportion to the mean.
+    /// Replaces the profile and forgets the periods that ended. The increment keeps its proportion to the mean.
     pub fn restart(&mut self, profile: Profile) {
         let before = self.profile.mean.0.max(1);
         let increment = u128::from(self.increment.0) * u128::from(profile.mean.0);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_missing_commands_are_reported() {
+    fn summary_counts_commands_that_were_not_traced() {
         let mut none = Summary::default();
         assert_eq!(none.text(Duration::from_secs(1), Room::Unlimited), "No command in 1.0 s.\n");
         none.note_missing(2, 5);
