@@ -70,8 +70,8 @@ test-long:
 	.ci/test long
 
 bench: build
-	.ci/setup test
-	tests/bench/uml-vs-nvmet.sh build/release
+	.ci/setup nvdimm
+	tests/bench/nvmet.sh build/release
 
 bench-rdma: build
 	.ci/setup test
