@@ -5,8 +5,8 @@
 #   make run        build, start the daemon with embedded defaults, put load on it and read back
 #   make test       run all tests: format, lints, documentation, unit and end-to-end tests; ONLY=TEXT, RUNS=N
 #   make check      run format, lints and unit tests of the crates that changed
-#   make test-long  run what takes hours: full figures, long simulations, mutants, fuzzing, NVDIMM
-#   make bench      measure beside the kernel's own target, in a user-mode kernel
+#   make test-long  run what takes hours: full figures, long simulations, mutants, fuzzing, kernels, NVDIMM
+#   make bench      count instructions beside the kernel's own target, in a guest of QEMU's
 #   make bench-rdma  measure NVMe/RDMA beside the kernel's own target, in a user-mode kernel
 #   make bench-pmem  measure persistent memory by one-sided RDMA, NVMe/RDMA and NVMe/TCP, likewise
 #   make bench-qos  measure what quality of service costs and gives, natively
@@ -16,6 +16,7 @@
 #   make bench-churn  measure I/O while ten thousand namespaces come and go
 #   make bench-qtcp measure what classes get of a congested link, by the kernel's congestion control
 #   make bench-ns3  measure the simulated network of `sluice sim` beside ns-3, which Debian has
+#   make stock      show the daemon on the kernels of Debian 12 and 13, with an NVMe drive of QEMU's
 #   make nvdimm     show persistent memory on an NVDIMM of QEMU's: DAX, and power cuts under writes
 #   make interleavings  check the protocols between reactors by atomics, in every order of steps
 #   make simulate   run whole targets on simulated time, from fresh seeds, for HOURS (1)
@@ -38,7 +39,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # The folder of the binaries that are installed.
 BINARIES ?= build/release
 
-.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-hosts bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 nvdimm interleavings simulate mutants fuzz site deny install deb uninstall clean
+.PHONY: build help run test check test-long bench bench-rdma bench-pmem bench-qos bench-hosts bench-versus bench-hostile bench-churn bench-qtcp bench-ns3 stock nvdimm interleavings simulate mutants fuzz site deny install deb uninstall clean
 
 # What a whole build has beside the default: RDMA, and where its bindings find libclang.
 WHOLE = env $$(.ci/libclang) cargo
@@ -106,6 +107,11 @@ bench-qtcp:
 bench-ns3:
 	.ci/setup bench-ns3
 	tests/bench/ns3.sh
+
+stock:
+	.ci/setup nvdimm
+	$(WHOLE) build -p sluiced -p sluice --features sluiced/rdma,sluice/rdma --bins
+	tests/lab/stock build/debug
 
 nvdimm:
 	.ci/setup nvdimm
