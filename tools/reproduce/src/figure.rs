@@ -25,6 +25,16 @@ pub(super) struct Figure {
 }
 
 impl Figure {
+    /// Describes a figure whose capacities cannot be divided.
+    pub(super) const fn new(
+        name: &'static str,
+        weight: u32,
+        about: &'static str,
+        run: fn(Request) -> anyhow::Result<Made>,
+    ) -> Self {
+        Self { name, about, run, weight, scales: false }
+    }
+
     /// Makes the figure.
     ///
     /// # Errors

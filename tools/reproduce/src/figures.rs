@@ -7,20 +7,18 @@ use super::{e2e, fahrrad, haechi, intelliqos};
 
 /// The figures of disks.
 const DISKS: &[Figure] = &[
-    Figure {
-        name: "fahrrad-3",
-        about: "reservations on a disk: two media streams, bursty transactions, a background stream (F3)",
-        run: fahrrad::figure,
-        weight: 20,
-        scales: false,
-    },
-    Figure {
-        name: "intelliqos-2",
-        about: "two users of one disk: deadlines, batches and containers (I3)",
-        run: intelliqos::run,
-        weight: 5,
-        scales: false,
-    },
+    Figure::new(
+        "fahrrad-3",
+        20,
+        "reservations on a disk: two media streams, bursty transactions, a background stream (F3)",
+        fahrrad::figure,
+    ),
+    Figure::new(
+        "intelliqos-2",
+        5,
+        "two users of one disk: deadlines, batches and containers (I3)",
+        intelliqos::run,
+    ),
 ];
 
 /// Returns all figures, in the order of their names.

@@ -173,25 +173,13 @@ mod tests {
     use sluice_sim::claim::{Bound, Unit};
 
     static FIGURES: [Figure; 2] = [
-        Figure {
-            name: "a-1",
-            about: "the first",
-            run: |request| {
-                let ours = f64::from(u8::try_from(request.seed)?);
-                let claim = Claim::new("x", "7", ours, Unit::Count, Bound::Within(7.0, 1.0));
-                let claim = claim.known(Bound::AtMost(3.0), "it is\n    small");
-                Ok(Made::of("title", vec![claim], []))
-            },
-            weight: 1,
-            scales: false,
-        },
-        Figure {
-            name: "b-2",
-            about: "the second",
-            run: |_| anyhow::bail!("no such disk"),
-            weight: 9,
-            scales: false,
-        },
+        Figure::new("a-1", 1, "the first", |request| {
+            let ours = f64::from(u8::try_from(request.seed)?);
+            let claim = Claim::new("x", "7", ours, Unit::Count, Bound::Within(7.0, 1.0));
+            let claim = claim.known(Bound::AtMost(3.0), "it is\n    small");
+            Ok(Made::of("title", vec![claim], []))
+        }),
+        Figure::new("b-2", 9, "the second", |_| anyhow::bail!("no such disk")),
     ];
 
     fn args(seed: u64, quick: bool) -> Args {

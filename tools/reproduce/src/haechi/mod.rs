@@ -15,109 +15,62 @@ pub(super) mod scenario;
 mod show;
 pub(super) mod variation;
 
-use super::figure::Figure;
+use super::figure::{Figure, Made, Request};
 
 /// All figures of Haechi.
 pub(super) const FIGURES: &[Figure] = &[
-    Figure {
-        name: "haechi-6",
-        about: "what each of ten clients does alone",
-        run: profiling::six,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-7",
-        about: "what 1 to 10 clients do together; the data node's profile",
-        run: profiling::seven,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-8",
-        about: "uniform and spike demands without Haechi",
-        run: profiling::eight,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-9",
-        about: "90 % reserved, uniform and Zipf: who gets what, and what Haechi costs",
-        run: reservations::nine,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-10",
-        about: "two clients want less than they have reserved",
-        run: reservations::ten,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-11",
-        about: "throughput of the same: token conversion against Basic Haechi",
-        run: reservations::eleven,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-12",
-        about: "throughput with 50 to 90 % reserved",
-        run: reservations::twelve,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-13",
-        about: "a spike reservation, with bursts and at a constant rate",
-        run: patterns::thirteen,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-14",
-        about: "throughput of the same",
-        run: patterns::fourteen,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-15",
-        about: "latencies of the same",
-        run: patterns::fifteen,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-16",
-        about: "the estimate of the capacity where congestion begins",
-        run: estimation::sixteen,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-17",
-        about: "the client with the largest reservation in the same",
-        run: estimation::seventeen,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-18",
-        about: "the estimate of the capacity where congestion ends",
-        run: estimation::eighteen,
-        weight: 10,
-        scales: true,
-    },
-    Figure {
-        name: "haechi-19",
-        about: "the client with the largest reservation in the same",
-        run: estimation::nineteen,
-        weight: 10,
-        scales: true,
-    },
+    figure("haechi-6", "what each of ten clients does alone", profiling::six),
+    figure(
+        "haechi-7",
+        "what 1 to 10 clients do together; the data node's profile",
+        profiling::seven,
+    ),
+    figure("haechi-8", "uniform and spike demands without Haechi", profiling::eight),
+    figure(
+        "haechi-9",
+        "90 % reserved, uniform and Zipf: who gets what, and what Haechi costs",
+        reservations::nine,
+    ),
+    figure("haechi-10", "two clients want less than they have reserved", reservations::ten),
+    figure(
+        "haechi-11",
+        "throughput of the same: token conversion against Basic Haechi",
+        reservations::eleven,
+    ),
+    figure("haechi-12", "throughput with 50 to 90 % reserved", reservations::twelve),
+    figure(
+        "haechi-13",
+        "a spike reservation, with bursts and at a constant rate",
+        patterns::thirteen,
+    ),
+    figure("haechi-14", "throughput of the same", patterns::fourteen),
+    figure("haechi-15", "latencies of the same", patterns::fifteen),
+    figure(
+        "haechi-16",
+        "the estimate of the capacity where congestion begins",
+        estimation::sixteen,
+    ),
+    figure(
+        "haechi-17",
+        "the client with the largest reservation in the same",
+        estimation::seventeen,
+    ),
+    figure("haechi-18", "the estimate of the capacity where congestion ends", estimation::eighteen),
+    figure(
+        "haechi-19",
+        "the client with the largest reservation in the same",
+        estimation::nineteen,
+    ),
 ];
+
+/// Describes a figure: its capacities can be divided, and each takes about 10 s.
+const fn figure(
+    name: &'static str,
+    about: &'static str,
+    run: fn(Request) -> anyhow::Result<Made>,
+) -> Figure {
+    Figure { name, about, run, weight: 10, scales: true }
+}
 
 #[cfg(test)]
 mod tests {
