@@ -13,7 +13,7 @@ mod workload;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use self::setup::SchedulerName;
 use self::simulation::{Got, simulate, total};
@@ -62,25 +62,22 @@ pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
     }
     let more = total(fahrrad) as f64 - total(linux) as f64;
     let claims = vec![
-        Claim::new(
+        Claim::percent(
             "Fahrrad: requests late or lost, any stream, worst of all seeds",
             "guarantees met",
             worst,
-            Unit::Percent,
             Bound::AtMost(0.0),
         ),
-        Claim::new(
+        Claim::percent(
             "deadline scheduler: requests late or lost, media",
             "not met",
             failed(linux.get(..2).unwrap_or_default()),
-            Unit::Percent,
             Bound::AtLeast(0.2),
         ),
-        Claim::new(
+        Claim::count(
             "Fahrrad: I/Os per second more than without",
             "about 200",
             more,
-            Unit::Count,
             Bound::Within(200.0, 75.0),
         ),
     ];

@@ -184,57 +184,40 @@ fn claims([vanilla, eight, sixteen, containers]: &[Stages; 4]) -> Vec<Claim> {
             Bound::Between(200.0, 220.0),
         )
         .known(Bound::Near(267.0, 0.03), SEEKS),
-        Claim::new(
-            "vanilla: outputs below 200 KiB/s",
-            "0",
-            vanilla.most_below(),
-            Unit::Percent,
-            none,
-        )
-        .known(Bound::AtMost(0.001), CHANCE),
-        Claim::new(
+        Claim::percent("vanilla: outputs below 200 KiB/s", "0", vanilla.most_below(), none)
+            .known(Bound::AtMost(0.001), CHANCE),
+        Claim::percent(
             "batches of 8: outputs below, at most",
             "some",
             eight.most_below(),
-            Unit::Percent,
             Bound::AtLeast(0.01),
         ),
-        Claim::new(
+        Claim::percent(
             "batches of 16: outputs below, more than with 8",
             "more",
             sixteen.more_below(eight),
-            Unit::Percent,
             Bound::AtLeast(0.01),
         ),
-        Claim::new(
+        Claim::percent(
             "batches of 16: outputs below, 5/s more than 1/s",
             "more frequently",
             (many - few) / 100.0,
-            Unit::Percent,
             Bound::AtLeast(0.01),
         ),
-        Claim::new(
+        Claim::percent(
             "batches of 16: gain, at most",
             "almost 100 %",
             sixteen.gain(vanilla),
-            Unit::Percent,
             Bound::Between(0.9, 1.0),
         ),
-        Claim::new(
+        Claim::percent(
             "containers: gain, at most",
             "up to 80 %",
             containers.gain(vanilla),
-            Unit::Percent,
             Bound::Within(0.8, 0.05),
         )
         .known(Bound::Within(1.01, 0.05), CREDIT),
-        Claim::new(
-            "containers: outputs below 200 KiB/s",
-            "0",
-            containers.most_below(),
-            Unit::Percent,
-            none,
-        ),
+        Claim::percent("containers: outputs below 200 KiB/s", "0", containers.most_below(), none),
     ]
 }
 

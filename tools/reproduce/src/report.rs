@@ -170,12 +170,12 @@ fn upper(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_sim::claim::{Bound, Unit};
+    use sluice_sim::claim::Bound;
 
     static FIGURES: [Figure; 2] = [
         Figure::new("a-1", 1, "the first", |request| {
             let ours = f64::from(u8::try_from(request.seed)?);
-            let claim = Claim::new("x", "7", ours, Unit::Count, Bound::Within(7.0, 1.0));
+            let claim = Claim::count("x", "7", ours, Bound::Within(7.0, 1.0));
             let claim = claim.known(Bound::AtMost(3.0), "it is\n    small");
             Ok(Made::of("title", vec![claim], []))
         }),

@@ -146,6 +146,46 @@ impl Claim {
         Self { what: what.into(), source: source.into(), ours, unit, bound, known: None }
     }
 
+    /// Compares a part of 1, shown in percent.
+    pub fn percent(
+        what: impl Into<String>,
+        source: impl Into<String>,
+        ours: f64,
+        bound: Bound,
+    ) -> Self {
+        Self::new(what, source, ours, Unit::Percent, bound)
+    }
+
+    /// Compares a number of pieces.
+    pub fn count(
+        what: impl Into<String>,
+        source: impl Into<String>,
+        ours: f64,
+        bound: Bound,
+    ) -> Self {
+        Self::new(what, source, ours, Unit::Count, bound)
+    }
+
+    /// Compares a factor.
+    pub fn times(
+        what: impl Into<String>,
+        source: impl Into<String>,
+        ours: f64,
+        bound: Bound,
+    ) -> Self {
+        Self::new(what, source, ours, Unit::Times, bound)
+    }
+
+    /// Compares a number of I/Os, shown in thousands.
+    pub fn kilo(
+        what: impl Into<String>,
+        source: impl Into<String>,
+        ours: f64,
+        bound: Bound,
+    ) -> Self {
+        Self::new(what, source, ours, Unit::Kilo, bound)
+    }
+
     /// Declares in which way ours differs, and why. Bounds that no number can be outside of are a fault of the
     /// figure.
     pub fn known(self, bound: Bound, why: &'static str) -> Self {
@@ -299,7 +339,7 @@ mod tests {
 
     fn claim(ours: f64) -> Claim {
         let near = Bound::Near(7080e3, 0.005);
-        Claim::new("C1 in 30 s", "7080 K", ours, Unit::Kilo, near)
+        Claim::kilo("C1 in 30 s", "7080 K", ours, near)
             .known(Bound::Near(5880e3, 0.01), "out of reach")
     }
 
@@ -344,7 +384,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "each possible number")]
     fn a_claim_that_no_number_fails_cannot_be_made() {
-        let claim = Claim::new("x", "worse", 1.1, Unit::Times, Bound::AtLeast(1.0));
+        let claim = Claim::times("x", "worse", 1.1, Bound::AtLeast(1.0));
         _ = claim.known(Bound::Between(0.0, 1.0), "why");
     }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 use sluice_sim::model::Plan;
 
 use super::pm::with;
@@ -130,7 +130,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             let of = Misses::over_seeds(scenario, daemon, request, |_| ())?;
             _ = writeln!(title, "{situation}, {name}: {}", of.text());
             let what = format!("whole target, {situation}, {name}: a class's transfers that miss");
-            let claim = Claim::new(what, source, of.mean(), Unit::Percent, bound);
+            let claim = Claim::percent(what, source, of.mean(), bound);
             claims.push(claim.known(known, LIMITS));
             bars.push(Series { name: name.to_owned(), heights: of.percent().to_vec() });
         }

@@ -70,11 +70,10 @@ pub(super) fn mixed(request: Request) -> anyhow::Result<Made> {
     let mut claims = Vec::new();
     for (way, of) in [("writes", &dctcp.writes), ("reads", &dctcp.reads)] {
         let [high, medium, ..] = of.as_slice() else { continue };
-        claims.push(Claim::new(
+        claims.push(Claim::times(
             format!("DCTCP, {way}: High, of Medium"),
             "High suffers most",
             high / medium,
-            Unit::Times,
             // It offers half more.
             Bound::AtMost(1.1),
         ));
@@ -109,11 +108,10 @@ pub(super) fn parts(name: &str, rates: &[f64]) -> Vec<Claim> {
     let total: f64 = rates.iter().sum();
     let each = CLASSES.iter().zip(rates).zip(SHARES);
     let claim = |((class, rate), share): ((&&str, &f64), f64)| {
-        Claim::new(
+        Claim::percent(
             format!("{name}: {class}, of what all have"),
             format!("{:.1} %", part(share) * 100.0),
             rate / total,
-            Unit::Percent,
             Bound::Near(part(share), 0.1),
         )
     };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 use qtcp::control::interference::{FLOOR, SIGMA};
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::fig9::{BY_TARGET, PAST, PRINTED, VARIANTS, Variant};
 use crate::figure::{Made, Plot, Request};
@@ -319,14 +319,14 @@ pub(super) fn phases(
     known: Option<(Bound, &'static str)>,
 ) -> [Claim; 2] {
     let what = format!("(a) {name}: a class off its target, at most");
-    let class = Claim::new(what, "not affected", class, Unit::Percent, Bound::AtMost(0.05));
+    let class = Claim::percent(what, "not affected", class, Bound::AtMost(0.05));
     let class = match known {
         Some((bound, why)) => class.known(bound, why),
         None => class,
     };
     let what = format!("(a) {name}: an application off its class's mean");
     let bound = Bound::AtMost(0.05);
-    [class, Claim::new(what, "shared", application, Unit::Percent, bound)]
+    [class, Claim::percent(what, "shared", application, bound)]
 }
 
 /// Makes the claims of Fig. 14b from the rates of High, Medium, Low and others before, beside and after the
@@ -335,27 +335,24 @@ pub(super) fn beside(name: &str, [before, beside, after]: [[f64; 4]; 3]) -> [Cla
     let together = |[high, medium, low, _]: [f64; 4]| high + medium + low;
     let back = [before, after].map(together);
     let [before_all, after_all] = back;
-    let ratio = Claim::new(
+    let ratio = Claim::percent(
         format!("(b) {name}: off 3:2:1 beside DCTCP"),
         "ratio_i",
         deviation(beside),
-        Unit::Percent,
         // Sigma, within which the source's algorithm sees nothing.
         Bound::AtMost(SIGMA),
     );
     [
-        Claim::new(
+        Claim::percent(
             format!("(b) {name}: beside DCTCP, of before"),
             "backs off",
             together(beside) / before_all,
-            Unit::Percent,
             Bound::AtMost(0.95),
         ),
-        Claim::new(
+        Claim::percent(
             format!("(b) {name}: afterwards, of before"),
             "comes back",
             after_all / before_all,
-            Unit::Percent,
             // If classes have not settled before the others come, they have more afterwards.
             Bound::AtLeast(0.95),
         ),

@@ -35,7 +35,7 @@ use std::ops::Range;
 
 use qtcp::Rate;
 use qtcp::control::dctcp::{Growth, Settings};
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::CLASSES;
 use crate::figure::{Made, Plot, Request};
@@ -201,29 +201,27 @@ pub(super) fn run(request: Request) -> Made {
             let (of, ours) =
                 if like.high { ("transfers of High", high) } else { ("transfers", all) };
             let what = format!("{}, {law}: {of} that miss", situation.name);
-            let claim = Claim::new(what, like.source, ours, Unit::Percent, like.bound);
+            let claim = Claim::percent(what, like.source, ours, like.bound);
             claims.push(claim.known(like.ours, why));
         }
         let [dctcp, d2tcp, qtcp] = of;
         for (law, less, more) in
             [("D2TCP, of DCTCP", d2tcp, dctcp), ("QTCP, of D2TCP", qtcp, d2tcp)]
         {
-            claims.push(Claim::new(
+            claims.push(Claim::times(
                 format!("{}, {law}", situation.name),
                 "fewer misses",
                 less.all / more.all,
-                Unit::Times,
                 Bound::AtMost(0.95),
             ));
         }
     }
     let [dctcp, _, qtcp] = &stressed;
     claims.push(
-        Claim::new(
+        Claim::percent(
             "stressed: fewer misses with QTCP than with DCTCP",
             "about 71 %",
             1.0 - qtcp.all / dctcp.all,
-            Unit::Percent,
             Bound::Within(0.71, 0.03),
         )
         .known(Bound::Between(0.74, 1.0), STRESSED_SIZES),

@@ -98,7 +98,7 @@ pub(super) fn coordinated(request: Request) -> anyhow::Result<Made> {
         [("App1, of App3", ratio(one, three), 0.15), ("App2, of App3", ratio(two, three), 0.37)]
     {
         let what = format!("(a) storage the other way round, Eq. 5 as printed: {what}");
-        let claim = Claim::new(what, "worse", ours, Unit::Times, Bound::AtLeast(1.0));
+        let claim = Claim::times(what, "worse", ours, Bound::AtLeast(1.0));
         claims.push(claim.known(Bound::Near(known, 0.25), NETWORK));
     }
     for (name, [one, two, three]) in [("the daemon", daemon), ("Eq. 5 as printed", printed)] {
@@ -106,7 +106,7 @@ pub(super) fn coordinated(request: Request) -> anyhow::Result<Made> {
             [("App1, of App2", ratio(one, two)), ("App2, of App3", ratio(two, three))]
         {
             let what = format!("(b) {name}: {what}");
-            claims.push(Claim::new(what, "respected", ours, Unit::Times, Bound::AtMost(0.95)));
+            claims.push(Claim::times(what, "respected", ours, Bound::AtMost(0.95)));
         }
     }
     let kinds = [
@@ -166,13 +166,12 @@ pub(super) fn tails(request: Request) -> anyhow::Result<Made> {
             let of_low = at(medium) / at(low);
             if law == Law::Dctcp {
                 let of = format!("{what}: High, of Medium");
-                let claim =
-                    Claim::new(of, "20 % worse", of_medium, Unit::Times, Bound::Near(1.2, 0.15));
+                let claim = Claim::times(of, "20 % worse", of_medium, Bound::Near(1.2, 0.15));
                 let known = if request.quick { (0.82, 0.95) } else { (0.58, 0.82) };
                 claims.push(claim.known(Bound::Between(known.0, known.1), STORAGE));
                 let of = format!("{what}: Low, of Medium");
                 let (low, worst) = (1.0 / of_low, Bound::AtLeast(1.02));
-                claims.push(Claim::new(of, "the worst", low, Unit::Times, worst));
+                claims.push(Claim::times(of, "the worst", low, worst));
             } else {
                 let known = if request.quick { KNOWN_HIGH_QUICK } else { KNOWN_HIGH };
                 let (least, most) = known.get(place).copied().unwrap_or_default();
@@ -184,7 +183,7 @@ pub(super) fn tails(request: Request) -> anyhow::Result<Made> {
                 ] {
                     let of = format!("{what}: {classes}");
                     let half = Bound::Within(0.5, 0.15);
-                    let claim = Claim::new(of, "50 % better", ours, Unit::Times, half);
+                    let claim = Claim::times(of, "50 % better", ours, half);
                     claims.push(match law {
                         Law::Daemon => claim.known(known, OVERLOAD),
                         Law::Dctcp | Law::Printed => claim.known(printed, OVERLOAD),
@@ -196,7 +195,7 @@ pub(super) fn tails(request: Request) -> anyhow::Result<Made> {
         let [high, low] = [high, low].map(|of| of.first().copied().unwrap_or(f64::NAN));
         if law != Law::Dctcp {
             let what = format!("(a) {name}, in the drives, 50 %: Low, of High");
-            let claim = Claim::new(what, "12 x", low / high, Unit::Times, Bound::Near(12.0, 0.2));
+            let claim = Claim::times(what, "12 x", low / high, Bound::Near(12.0, 0.2));
             claims.push(claim.known(Bound::Between(0.5, 1.1), BUFFER));
         }
         plots.push((file, tails_of(name, of)));
@@ -222,7 +221,7 @@ fn end([high, medium, low]: [[f64; 3]; 3], request: Request) -> Vec<Claim> {
         claim.known(Bound::Near(known, 0.2), BUFFER)
     });
     let what = "(a) the storage end alone, 50 %: Low, of Medium";
-    let suffers = Claim::new(what, "suffers", low / medium, Unit::Times, Bound::AtLeast(1.02));
+    let suffers = Claim::times(what, "suffers", low / medium, Bound::AtLeast(1.02));
     rows.into_iter().chain([suffers]).collect()
 }
 

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 use sluice_sim::model::Plan;
 use sluice_sim::network::{Marking, RateControl};
 
@@ -63,7 +63,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     for ((name, of), known) in laws.into_iter().zip(KNOWN_MISSES) {
         let fewer = 1.0 - of.mean() / dcqcn.mean();
         let what = format!("(a) {name}: fewer misses than DCQCN");
-        let claim = Claim::new(what, "43..80 %", fewer, Unit::Percent, Bound::Between(0.43, 0.8));
+        let claim = Claim::percent(what, "43..80 %", fewer, Bound::Between(0.43, 0.8));
         claims.push(claim.known(known, MISSES));
     }
     let mut plots = Vec::new();
@@ -140,9 +140,9 @@ fn beside(
         let part = tcp / (tcp + rdma);
         let what = format!("{name}: TCP, of both");
         claims.push(if matches!(run, Beside::Plain | Beside::Marks) {
-            Claim::new(what, "most", part, Unit::Percent, Bound::AtLeast(0.55))
+            Claim::percent(what, "most", part, Bound::AtLeast(0.55))
         } else {
-            let claim = Claim::new(what, "equal", part, Unit::Percent, Bound::Near(0.5, 0.1));
+            let claim = Claim::percent(what, "equal", part, Bound::Near(0.5, 0.1));
             claim.known(Bound::Near(0.72, 0.1), MIX)
         });
         let lines = ["TCP", "RDMA"]
@@ -254,8 +254,7 @@ pub(super) fn ratios(request: Request) -> anyhow::Result<Made> {
             let part = share / 7.5;
             let what = format!("{name}: {flow}, of what all four have");
             let source = format!("{:.1} %", part * 100.0);
-            let claim =
-                Claim::new(what, source, rate / total, Unit::Percent, Bound::Near(part, 0.15));
+            let claim = Claim::percent(what, source, rate / total, Bound::Near(part, 0.15));
             claims.push(match known {
                 Some((parts, why)) => {
                     let part = parts.get(place).copied().unwrap_or_default();
@@ -267,8 +266,7 @@ pub(super) fn ratios(request: Request) -> anyhow::Result<Made> {
         if matches!(run, Ratios::Qtcp | Ratios::QtcpMarks) {
             let what = format!("{name}: the others, of all");
             let part = others / (others + total);
-            let claim =
-                Claim::new(what, "QTCP makes way", part, Unit::Percent, Bound::AtLeast(0.1));
+            let claim = Claim::percent(what, "QTCP makes way", part, Bound::AtLeast(0.1));
             claims.push(claim.known(Bound::Near(0.017, 0.2), MIX));
         }
         bars.push(Series { name: name.to_owned(), heights: rates.to_vec() });

@@ -57,7 +57,7 @@ pub(super) fn latencies(request: Request) -> anyhow::Result<Made> {
             claims.push(claim.known(Bound::Between(8.0, 20.0), THRESHOLD));
             let better = 1.0 - first.mean / in_turn.mean;
             let of = format!("{what}: shorter with Urgent first");
-            let claim = Claim::new(of, "82 %", better, Unit::Percent, Bound::Within(0.82, 0.05));
+            let claim = Claim::percent(of, "82 %", better, Bound::Within(0.82, 0.05));
             claims.push(claim.known(Bound::Between(0.55, 0.77), THRESHOLD));
             for (kind, heights) in [("Urgent first", with), ("in turn", without)] {
                 bars.push(Series { name: format!("{name}, {kind}"), heights: heights.to_vec() });

@@ -57,7 +57,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let tail = |of: Latency| of.percentiles.last().copied().unwrap_or(f64::NAN);
     let better = 1.0 - tail(first.pm) / tail(in_turn.pm);
     let of = "PM, 99 %: shorter with Urgent first";
-    claims.push(Claim::new(of, "83 %", better, Unit::Percent, Bound::Within(0.83, 0.05)));
+    claims.push(Claim::percent(of, "83 %", better, Bound::Within(0.83, 0.05)));
     let sources = [
         ("10 to 11 ms: 1.10 x", 1.0, 1.2),
         ("13 to 15.3 ms: 1.18 x", 1.08, 1.28),
@@ -72,14 +72,14 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         };
         let ours = ninety(with) / ninety(without);
         let of = format!("{class}: 90 % with Urgent first, of without");
-        let claim = Claim::new(of, source, ours, Unit::Times, Bound::Between(least, most));
+        let claim = Claim::times(of, source, ours, Bound::Between(least, most));
         claims.push(claim.known(Bound::Between(0.9, least), SMALL));
     }
     for (kind, of) in [("Urgent first", &first), ("in turn", &in_turn)] {
         let [high, medium, low] = of.classes.map(|of| ninety(&of));
         for (what, ours) in [("High, of Medium", high / medium), ("Medium, of Low", medium / low)] {
             let what = format!("{kind}, 90 %: {what}");
-            claims.push(Claim::new(what, "maintained", ours, Unit::Times, Bound::AtMost(0.95)));
+            claims.push(Claim::times(what, "maintained", ours, Bound::AtMost(0.95)));
         }
     }
     let mut title =

@@ -86,8 +86,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             ("Low, of scenario 1", low_2 / low, "worse", worse),
             ("High, of Medium", high_2 / medium_2, "still worse", worse),
         ] {
-            let claim =
-                Claim::new(format!("2, the daemon: {what}"), source, ours, Unit::Times, bound);
+            let claim = Claim::times(format!("2, the daemon: {what}"), source, ours, bound);
             claims.push(claim.known(Bound::Between(0.98, 1.02), BURSTS));
         }
         let [high_3, medium_3, low_3] = *three;
@@ -105,7 +104,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             claims.push(claim.known(Bound::Near(known, 0.2), BURSTS));
         }
         let what = "3, the daemon and the drive: Low, of scenario 1";
-        claims.push(Claim::new(what, "worse", low_3 / low, Unit::Times, worse));
+        claims.push(Claim::times(what, "worse", low_3 / low, worse));
     }
     let bars = all
         .iter()

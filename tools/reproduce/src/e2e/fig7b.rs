@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::fig7::{Means, means, scenarios};
 use super::pm::with;
@@ -56,12 +56,12 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         ("3, the daemon and the drive: Medium, of Low", medium_3 / low_3),
     ] {
         let what = format!("(c) {what}");
-        let claim = Claim::new(what, "differentiated", ours, Unit::Times, better);
+        let claim = Claim::times(what, "differentiated", ours, better);
         claims.push(claim.known(Bound::Between(0.95, 1.05), NOTHING_WAITS));
     }
     let [before, apart, both] = [high / low, high_2 / low_2, high_3 / low_3];
     let more = "(c) 2, the daemon: High, of Low, by scenario 1";
-    let claim = Claim::new(more, "enough", apart / before, Unit::Times, better);
+    let claim = Claim::times(more, "enough", apart / before, better);
     claims.push(claim.known(Bound::Between(0.98, 1.02), NOTHING_WAITS));
     let [high_n, medium_n, low_n] = narrow.latencies;
     for (what, source, ours) in [
@@ -70,12 +70,12 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         ("High, of Low, by scenario 1", "enough", high_n / low_n / before),
     ] {
         let what = format!("(c) 2, the daemon, a window of 16: {what}");
-        claims.push(Claim::new(what, source, ours, Unit::Times, better));
+        claims.push(Claim::times(what, source, ours, better));
     }
     let ratio = "(c) 2, the daemon: High, of Low";
-    claims.push(Claim::new(ratio, "not 0.33 x", apart, Unit::Times, Bound::AtLeast(0.35)));
+    claims.push(Claim::times(ratio, "not 0.33 x", apart, Bound::AtLeast(0.35)));
     let same = "(c) 3, the daemon and the drive: High, of Low, by scenario 2";
-    let claim = Claim::new(same, "not affected", both / apart, Unit::Times, Bound::Near(1.0, 0.1));
+    let claim = Claim::times(same, "not affected", both / apart, Bound::Near(1.0, 0.1));
     claims.push(claim.known(Bound::Within(0.57, 0.12), INSIDE));
     let bars = |from: usize, to: usize, title: &str| {
         let some = (1..).zip(&all).take(to).skip(from);

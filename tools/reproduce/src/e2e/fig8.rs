@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qtcp::dtm::{self, Model};
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::{CLASSES, series};
 use crate::figure::{Made, Plot, Request};
@@ -114,21 +114,19 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let mut claims = Vec::new();
     for (class, (name, share)) in CLASSES.into_iter().zip(SHARES).enumerate() {
         for (of, rates) in [("model", &model), ("packets", &packets)] {
-            claims.push(Claim::new(
+            claims.push(Claim::percent(
                 format!("{name}, {of}: share of the carried data"),
                 format!("{:.1} %", part(share) * 100.0),
                 part_of(rates, class),
-                Unit::Percent,
                 Bound::Near(part(share), 0.05),
             ));
         }
     }
     for ((name, model), packets) in CLASSES.into_iter().zip(&model).zip(&packets) {
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: the model, of packets"),
             "almost identical",
             model / packets,
-            Unit::Percent,
             Bound::Near(1.0, 0.035),
         ));
     }

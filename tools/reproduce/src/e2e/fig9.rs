@@ -320,7 +320,6 @@ fn single_run_claims(variant: &Variant, micros: u64, runs: &SingleRuns) -> [Clai
     extremes.map(|(which, known, why, of)| {
         let ours = runs.class.into_iter().reduce(of).unwrap_or(f64::NAN);
         let what = format!("{}, {micros} us, one run: Q in 0.95..1, {which} class", variant.name);
-        Claim::new(what, "fairly stable", ours, Unit::Percent, Bound::AtLeast(0.95))
-            .known(known, why)
+        Claim::percent(what, "fairly stable", ours, Bound::AtLeast(0.95)).known(known, why)
     })
 }

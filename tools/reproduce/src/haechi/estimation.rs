@@ -1,7 +1,7 @@
 //! Fig. 16 to 19 (docs/research/sources.md, H4): the capacity as it is estimated while it changes.
 
 use pmem::experiments::{AGGREGATE, Outcome};
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::scenario;
 use super::show::{least, lines, run, uniform};
@@ -17,11 +17,10 @@ fn reserved(run: &Outcome) -> f64 {
 
 /// Makes the claim of a uniform run that C1 has its reservation in each period but the first.
 fn keeps_reservation(run: &Outcome) -> Claim {
-    Claim::new(
+    Claim::percent(
         "uniform: least of C1, of its reservation",
         "met",
         least(run.completed(0..1).into_iter().skip(1)) / reserved(run),
-        Unit::Percent,
         Bound::AtLeast(1.0),
     )
 }
@@ -79,29 +78,26 @@ pub(super) fn sixteen(request: Request) -> anyhow::Result<Made> {
     let mut claims = Vec::new();
     for (name, run) in [("uniform", &uniform), ("Zipf", &zipf)] {
         let (before, after) = (run.mean(0..10, 8..15), run.mean(0..10, 20..35));
-        let falls = Claim::new(
+        let falls = Claim::percent(
             format!("{name}: throughput from period 20 on, of before"),
             "falls",
             after / before,
-            Unit::Percent,
             Bound::AtMost(0.96),
         );
         claims.push(falls);
         let estimates = run.estimates();
         let falling = estimates.get(CHANGE + 1..=CHANGE + 5).unwrap_or_default();
-        claims.push(Claim::new(
+        claims.push(Claim::count(
             format!("{name}: periods 17 to 20 where the estimate stays"),
             "none",
             not_falling(falling),
-            Unit::Count,
             Bound::AtMost(0.0),
         ));
         let settled = estimates.get(CHANGE + 6).copied().unwrap_or_default();
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: the estimate of period 21, of the completed I/Os"),
             "stabilizes",
             settled / after,
-            Unit::Percent,
             Bound::Near(1.0, 0.03),
         ));
     }
@@ -126,35 +122,27 @@ pub(super) fn seventeen(request: Request) -> anyhow::Result<Made> {
     let last = zipf.mean(0..1, 27..35);
     let drop = uniform.mean(0..1, 20..35) / uniform.mean(0..1, 8..15);
     let claims = vec![
-        Claim::new(
+        Claim::percent(
             "uniform: C1 from period 20 on, of before",
             "drops",
             drop,
-            Unit::Percent,
-            Bound::AtMost(0.96),
-        ),
+            Bound::AtMost(0.96)),
         keeps_reservation(&uniform),
-        Claim::new(
+        Claim::percent(
             "Zipf: C1 when congestion begins, of before",
             "drops",
             first / before,
-            Unit::Percent,
-            Bound::AtMost(0.97),
-        ),
-        Claim::new(
+            Bound::AtMost(0.97)),
+        Claim::percent(
             "Zipf: C1 from period 27 on, of when it began",
             "more, gradually",
             last / first,
-            Unit::Percent,
-            Bound::AtLeast(1.03),
-        ),
-        Claim::new(
+            Bound::AtLeast(1.03)),
+        Claim::percent(
             "Zipf: C1 from period 27 on, of its reservation",
             "met",
             last / reserved(&zipf),
-            Unit::Percent,
-            Bound::AtLeast(1.0),
-        )
+            Bound::AtLeast(1.0))
         .known(
             Bound::Within(0.85, 0.04),
             "C1's reservation with 80 % reserved is out of its reach without congestion too: see\n    \
@@ -189,30 +177,26 @@ pub(super) fn eighteen(request: Request) -> anyhow::Result<Made> {
                 _ => None,
             })
             .collect();
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: least step of the estimate, periods 17 to 23"),
             "an increment",
             least(steps),
-            Unit::Percent,
             Bound::Within(0.01, 0.0002),
         ));
         let (during, after) = (run.mean(0..10, 8..15), run.mean(0..10, 25..35));
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: throughput from period 25 on, of before"),
             "increases",
             after / during,
-            Unit::Percent,
             Bound::AtLeast(1.05),
         ));
         let at_once = (run.mean(0..10, 16..18) - during) / (after - during);
         claims.push(
-            Claim::new(
+            Claim::percent(
                 format!("{name}: part of the increase after two periods"),
                 "gradually",
                 at_once,
-                Unit::Percent,
-                Bound::AtMost(0.6),
-            )
+                Bound::AtMost(0.6))
             .known(
                 Bound::AtLeast(0.85),
                 "Conversion sets the pool to the estimate for the remaining time, regardless of\n    \
@@ -241,32 +225,28 @@ pub(super) fn nineteen(request: Request) -> anyhow::Result<Made> {
     };
     let claims = vec![
         keeps_reservation(&uniform),
-        Claim::new(
+        Claim::percent(
             "uniform: C1 from period 20 on, of before",
             "more",
             gain(&uniform, 0..1),
-            Unit::Percent,
             Bound::AtLeast(1.05),
         ),
-        Claim::new(
+        Claim::percent(
             "Zipf: C1 from period 20 on, of before",
             "no more",
             gain(&zipf, 0..1),
-            Unit::Percent,
             Bound::Near(1.0, 0.03),
         ),
-        Claim::new(
+        Claim::percent(
             "Zipf: C9 and C10 from period 20 on, of before",
             "more",
             gain(&zipf, 8..10),
-            Unit::Percent,
             Bound::AtLeast(1.1),
         ),
-        Claim::new(
+        Claim::percent(
             "Zipf: C1 before congestion ends, of its reservation",
             "met",
             zipf.mean(0..1, 8..14) / reserved(&zipf),
-            Unit::Percent,
             Bound::AtLeast(1.0),
         )
         .known(

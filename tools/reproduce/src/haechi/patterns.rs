@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pmem::experiments::{AGGREGATE, Latencies, Outcome};
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::scenario;
 use super::show::{THIRTY, bars, by_client, in_30_s, least, most, paced, run};
@@ -30,24 +30,22 @@ pub(super) fn thirteen(request: Request) -> anyhow::Result<Made> {
     let [burst, constant] = outcomes.each_ref().map(met);
     let first = |met: &[f64]| met.iter().take(3).copied().collect::<Vec<f64>>();
     let rest = |met: &[f64]| least(met.iter().skip(3).copied());
-    let (part, whole) = (Unit::Percent, Bound::AtLeast(0.995));
+    let whole = Bound::AtLeast(0.995);
     let claims = vec![
-        Claim::new(
+        Claim::percent(
             "bursts: C1 to C3, of their reservation",
             "not met",
             most(first(&burst)),
-            part,
             Bound::AtMost(0.98),
         ),
-        Claim::new(
+        Claim::percent(
             "constant rate: C1 to C3, of their reservation",
             "more than met",
             least(first(&constant)),
-            part,
             Bound::AtLeast(1.05),
         ),
-        Claim::new("bursts: C4 to C10, of theirs", "met", rest(&burst), part, whole),
-        Claim::new("constant rate: C4 to C10, of theirs", "met", rest(&constant), part, whole),
+        Claim::percent("bursts: C4 to C10, of theirs", "met", rest(&burst), whole),
+        Claim::percent("constant rate: C4 to C10, of theirs", "met", rest(&constant), whole),
     ];
     let [burst, constant] = &outcomes;
     let reserved = burst.reserved.iter().map(|reserved| reserved * THIRTY).collect();
@@ -69,18 +67,16 @@ pub(super) fn fourteen(request: Request) -> anyhow::Result<Made> {
     let [burst, constant] = both(scenario, request)?.map(|outcome| outcome.total);
     let drop = |total: f64| 1.0 - total / AGGREGATE as f64;
     let claims = vec![
-        Claim::new(
+        Claim::percent(
             "bursts: throughput that is lost",
             "12.9 %",
             drop(burst),
-            Unit::Percent,
             Bound::Within(0.129, 0.02),
         ),
-        Claim::new(
+        Claim::percent(
             "constant rate: throughput that is lost",
             "0.7 %",
             drop(constant),
-            Unit::Percent,
             Bound::Within(0.007, 0.01),
         ),
     ];
@@ -114,7 +110,7 @@ pub(super) fn fifteen(request: Request) -> anyhow::Result<Made> {
             );
             let what = format!("{name}: at a constant rate, of that in bursts");
             let less = Bound::AtMost(0.75);
-            Claim::new(what, "far lower", constant / burst, Unit::Times, less)
+            Claim::times(what, "far lower", constant / burst, less)
         })
         .collect();
     // Heights are shown in thousands.

@@ -1,7 +1,7 @@
 //! Fig. 6 to 8 (docs/research/sources.md, H5): the system without Haechi.
 
 use pmem::experiments::{AGGREGATE, CLIENTS, Demand, Experiment, LOCAL, Outcome};
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::scenario;
 use super::show::{by_client, least, lines, most, paced, run};
@@ -19,8 +19,7 @@ pub(super) fn six(request: Request) -> anyhow::Result<Made> {
     let set_up = scenario::read(include_str!("../../../scenarios/haechi-6.toml"))?.experiment;
     let alone = run(&set_up, request)?.total;
     let near = Bound::Near(LOCAL as f64, 0.005);
-    let claims =
-        vec![Claim::new("one client alone (C_L)", "around 400 K", alone, Unit::Kilo, near)];
+    let claims = vec![Claim::kilo("one client alone (C_L)", "around 400 K", alone, near)];
     let plot = by_client(
         "thousand I/Os per second of each client alone",
         &[("one-sided", vec![alone; CLIENTS])],
@@ -53,17 +52,17 @@ pub(super) fn seven(request: Request) -> anyhow::Result<Made> {
             };
             let plural = if clients == 1 { "" } else { "s" };
             let what = format!("{clients} client{plural} together");
-            Claim::new(what, paper, *total, Unit::Kilo, Bound::Near(expected, 0.005))
+            Claim::kilo(what, paper, *total, Bound::Near(expected, 0.005))
         })
         .collect();
     let long = run(&Experiment { periods: PROFILED, ..set_up }, request)?;
     let (profile, testbed) = (long.profile()?, long.testbed);
     let mean = testbed.up(profile.mean.0 as f64);
     let near = Bound::Near(AGGREGATE as f64, 0.005);
-    claims.push(Claim::new("profiled mean (C_G)", "1570 K", mean, Unit::Kilo, near));
+    claims.push(Claim::kilo("profiled mean (C_G)", "1570 K", mean, near));
     let sigma = testbed.up(profile.sigma) / mean.max(1.0);
     let small = Bound::AtMost(0.01);
-    claims.push(Claim::new("profiled sigma of it", "not given", sigma, Unit::Percent, small));
+    claims.push(Claim::percent("profiled sigma of it", "not given", sigma, small));
     let points = (1_u32..).zip(&totals).map(|(clients, total)| (f64::from(clients), *total));
     let plot = lines(
         "thousand I/Os per second",
@@ -125,7 +124,7 @@ fn equal(set_up: &Experiment) -> Experiment {
 /// Makes a claim of a number of I/Os.
 fn kilo(what: &str, paper: f64, ours: f64, tolerance: f64) -> Claim {
     let text = format!("{} K", paper / 1e3);
-    Claim::new(what, text, ours, Unit::Kilo, Bound::Near(paper, tolerance))
+    Claim::kilo(what, text, ours, Bound::Near(paper, tolerance))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Fig. 9 to 12 (docs/research/sources.md, H2, H5): reservations, and tokens that are converted.
 
 use pmem::experiments::{AGGREGATE, Experiment, Outcome, System};
-use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::claim::{Bound, Claim};
 
 use super::scenario;
 use super::show::{
@@ -45,76 +45,51 @@ pub(super) fn nine(request: Request) -> anyhow::Result<Made> {
     let expense = most(later.map(|(haechi, bare)| haechi / bare));
     let none = Bound::AtMost(0.0);
     let claims = vec![
-        Claim::new(
-            "uniform, Haechi: clients below their reservation",
-            "0",
-            short(&haechi),
-            Unit::Count,
-            none,
-        ),
-        Claim::new(
-            "uniform, bare: clients below their reservation",
-            "0",
-            short(&bare),
-            Unit::Count,
-            none,
-        ),
-        Claim::new(
+        Claim::count("uniform, Haechi: clients below their reservation", "0", short(&haechi), none),
+        Claim::count("uniform, bare: clients below their reservation", "0", short(&bare), none),
+        Claim::percent(
             "uniform: throughput that Haechi costs",
             "less than 0.1 %",
             cost(&haechi, &bare),
-            Unit::Percent,
             Bound::AtMost(0.001),
         ),
-        Claim::new(
+        Claim::percent(
             "uniform: operations on words for each I/O",
             "not given",
             haechi.words,
-            Unit::Percent,
             Bound::AtMost(0.002),
         ),
-        Claim::new(
+        Claim::kilo(
             "Zipf, bare: C1 in 30 s",
             "4742 K",
             first(&bare_zipf),
-            Unit::Kilo,
             Bound::Near(4742e3, 0.01),
         ),
-        Claim::new(
+        Claim::kilo(
             "Zipf, Haechi: C1 in 30 s",
             "7080 K",
             first(&haechi_zipf),
-            Unit::Kilo,
             Bound::Near(7080e3, 0.005),
         )
         .known(Bound::Near(5880e3, 0.01), OUT_OF_REACH),
-        Claim::new(
+        Claim::kilo(
             "Zipf, low priority for global tokens: C1 in 30 s",
             "7080 K",
             first(&low),
-            Unit::Kilo,
             Bound::Near(7080e3, 0.005),
         ),
-        Claim::new(
-            "Zipf, low priority: clients below their reservation",
-            "0",
-            short(&low),
-            Unit::Count,
-            none,
-        )
-        .known(Bound::Near(2.0, 0.0), LAST_PART),
-        Claim::new(
+        Claim::count("Zipf, low priority: clients below their reservation", "0", short(&low), none)
+            .known(Bound::Near(2.0, 0.0), LAST_PART),
+        Claim::percent(
             "Zipf, low priority: least part of a reservation",
             "100 %",
             least(low.least.iter().zip(&low.reserved).map(|(least, reserved)| least / reserved)),
-            Unit::Percent,
             Bound::AtLeast(0.995),
         ),
-        Claim::new(
+        Claim::times(
             "Zipf, Haechi: C5 to C10, relative to the bare system",
             "less",
             expense,
-            Unit::Times,
             Bound::AtMost(1.0),
         ),
     ];
@@ -169,25 +144,22 @@ pub(super) fn ten(request: Request) -> anyhow::Result<Made> {
             haechi.means.iter().zip(&haechi.reserved).map(|(mean, reserved)| mean / reserved);
         let wanted: Vec<f64> = wanted.take(2).collect();
         let met = (2..10).filter(|client| !haechi.keeps(*client, 0.0)).count() as f64;
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: C1, C2 have of their reservation"),
             "their demand",
             most(wanted),
-            Unit::Percent,
             Bound::Near(0.5, 0.005),
         ));
-        claims.push(Claim::new(
+        claims.push(Claim::count(
             format!("{name}: C3 to C10 below their reservation"),
             "0",
             met,
-            Unit::Count,
             Bound::AtMost(0.0),
         ));
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: C3 to C10 more than with Basic Haechi"),
             "higher",
             least(gain.into_iter().skip(2)),
-            Unit::Percent,
             Bound::AtLeast(0.05),
         ));
         let reserved = haechi.reserved.iter().map(|reserved| reserved * THIRTY).collect();
@@ -215,18 +187,16 @@ pub(super) fn eleven(request: Request) -> anyhow::Result<Made> {
     let mut heights = [Vec::new(), Vec::new(), Vec::new()];
     for ((name, bare), outcomes) in BOTH.into_iter().zip(bare).zip(outcomes) {
         let [basic, haechi] = outcomes.each_ref().map(|outcome| outcome.total);
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: Haechi, of the bare system"),
             "comparable",
             haechi / bare,
-            Unit::Percent,
             Bound::Near(1.0, 0.002),
         ));
-        claims.push(Claim::new(
+        claims.push(Claim::percent(
             format!("{name}: Basic Haechi, of the bare system"),
             "less",
             basic / bare,
-            Unit::Percent,
             Bound::AtMost(0.92),
         ));
         for (column, total) in heights.iter_mut().zip([basic, haechi, bare]) {
@@ -254,19 +224,18 @@ pub(super) fn twelve(request: Request) -> anyhow::Result<Made> {
     for percent in percents {
         let zipf = Experiment { reserved: f64::from(percent) / 100.0, ..set_up.clone() };
         let (uniform, zipf) = (run(&uniform(&zipf), request)?, run(&zipf, request)?);
-        claims.push(Claim::new(
+        claims.push(Claim::kilo(
             format!("{percent} % reserved, uniform: throughput"),
             "1570 K",
             uniform.total,
-            Unit::Kilo,
             Bound::Near(AGGREGATE as f64, 0.001),
         ));
         let none = Bound::AtMost(0.0);
         let below = "below their reservation";
         let what = format!("{percent} %, uniform: clients {below}");
-        claims.push(Claim::new(what, "0", short(&uniform), Unit::Count, none));
+        claims.push(Claim::count(what, "0", short(&uniform), none));
         let what = format!("{percent} %, Zipf: clients {below}");
-        let claim = Claim::new(what, "0", short(&zipf), Unit::Count, none);
+        let claim = Claim::count(what, "0", short(&zipf), none);
         // Above 60 % the reservation of C1 and C2 is more than an equal part of the node.
         claims.push(if percent > 60 {
             claim.known(Bound::Near(2.0, 0.0), OUT_OF_REACH)
@@ -282,12 +251,12 @@ pub(super) fn twelve(request: Request) -> anyhow::Result<Made> {
         |two: &[(f64, f64)]| matches!(two, [(_, before), (_, after)] if *after > before * 1.0001);
     let rising = zipf.windows(2).filter(|two| rises(two)).count() as f64;
     let what = "Zipf: steps in which throughput rises";
-    claims.push(Claim::new(what, "it falls", rising, Unit::Count, Bound::AtMost(0.0)));
+    claims.push(Claim::count(what, "it falls", rising, Bound::AtMost(0.0)));
     let part =
         |points: &[(f64, f64)]| points.last().map_or(0.0, |(_, total)| total / AGGREGATE as f64);
     let what = "Zipf, 90 % reserved: throughput, of uniform's";
     let ours = part(&zipf) / part(&uniform);
-    claims.push(Claim::new(what, "drops", ours, Unit::Percent, Bound::AtMost(0.97)));
+    claims.push(Claim::percent(what, "drops", ours, Bound::AtMost(0.97)));
     let plot = lines(
         "thousand I/Os per second",
         "percent of the capacity that are reserved",

@@ -1,7 +1,7 @@
 //! Base load beside bursts: BurstCBS keeps the base rate of a tenant while others burst.
 
 use super::{Antagonist, DRIVE, SERVERS, Setting, series, texts, time_of};
-use crate::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim};
 
 /// Measures seconds of a tenant that wants four fifths of an equal part of the device's time.
 pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
@@ -14,11 +14,5 @@ pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
     );
     let seconds = series(&setting.run("unit = 'bytes'", &tables, |_| ())?, "base")?;
     let least = seconds.iter().min().copied().unwrap_or(0) as f64 / 4096.0 / base;
-    Ok(vec![Claim::new(
-        "lowest second of the base load",
-        "",
-        least,
-        Unit::Percent,
-        Bound::AtLeast(0.98),
-    )])
+    Ok(vec![Claim::percent("lowest second of the base load", "", least, Bound::AtLeast(0.98))])
 }

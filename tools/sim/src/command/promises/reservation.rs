@@ -2,7 +2,7 @@
 //! NetApp that a floor is missed by 5 % at most. We measure periods of 1 s at 100 %, and the worst of them.
 
 use super::{Antagonist, DRIVE, Setting, series, texts};
-use crate::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim};
 
 /// Commands that the tenant reserves in a second: a fifth of the drive's rate.
 const RESERVED: u32 = 2000;
@@ -24,7 +24,7 @@ pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
     let parts = || periods.iter().map(|bytes| *bytes as f64 / 4096.0 / f64::from(RESERVED));
     let full = parts().filter(|part| *part >= 1.0).count() as f64 / periods.len().max(1) as f64;
     let least = parts().fold(f64::INFINITY, f64::min);
-    let claim = |what, ours, bar| Claim::new(what, "", ours, Unit::Percent, Bound::AtLeast(bar));
+    let claim = |what, ours, bar| Claim::percent(what, "", ours, Bound::AtLeast(bar));
     Ok(vec![
         claim("periods of 1 s at 100 % or more", full, 0.999),
         claim("lowest period of 1 s", least, 0.95),

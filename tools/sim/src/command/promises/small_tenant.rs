@@ -2,7 +2,7 @@
 //! tenants that fill all queues.
 
 use super::{Antagonist, DRIVE, Setting, percentile, texts, time_of, used};
-use crate::claim::{Bound, Claim, Unit};
+use crate::claim::{Bound, Claim};
 
 /// Measures the latency of an Urgent tenant at depth 1, and how busy the device is.
 pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
@@ -26,19 +26,12 @@ pub(super) fn measure(setting: &Setting) -> anyhow::Result<Vec<Claim>> {
         (percentile(&beside, "small", 99.0)? - percentile(&alone, "small", 99.0)?) / longest;
     let kept = used(&beside)? / used(&without)?;
     Ok(vec![
-        Claim::new(
+        Claim::times(
             "p99 at depth 1 beyond alone, in foreign commands",
             "",
             waits,
-            Unit::Times,
             Bound::AtMost(1.1),
         ),
-        Claim::new(
-            "work of the device, of that without QoS",
-            "",
-            kept,
-            Unit::Percent,
-            Bound::AtLeast(0.97),
-        ),
+        Claim::percent("work of the device, of that without QoS", "", kept, Bound::AtLeast(0.97)),
     ])
 }
