@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::Network;
 use super::port::PortSetup;
 use super::record::Record;
-use super::sender::{Deadline, Route, SenderSetup};
+use super::sender::{Deadline, SenderSetup};
 use super::shares::Shares;
 use super::time::Time;
 use super::traffic::{Size, SourceSetup};
@@ -97,11 +97,11 @@ impl Bottleneck {
         }
     }
 
-    /// Makes a network of the bottleneck alone, which is its link 0.
+    /// Makes a network whose link is the bottleneck.
     pub(crate) fn network(&self, record: Record) -> Network {
-        let mut network = Network::new(record);
         let threshold = Some(self.threshold);
-        network.link(PortSetup { rate: self.rate, delay: self.rtt / 2, threshold });
+        let link = PortSetup { rate: self.rate, delay: self.rtt / 2, threshold };
+        let mut network = Network::new(link, record);
         network.share(Shares::new(Rate::from_bits(self.shared()), self.shares.clone()));
         network
     }
@@ -118,7 +118,6 @@ impl Bottleneck {
         let mut numbers = 0..0;
         for _ in 0..count {
             let number = network.flow(SenderSetup {
-                route: Route::new(&[0]),
                 back: self.rtt - self.rtt / 2,
                 payload: PAYLOAD,
                 wire: WIRE,

@@ -1,4 +1,4 @@
-//! A network, packet by packet: senders with windows, links with output queues that mark.
+//! A network, packet by packet: senders with windows, and one link with an output queue that marks.
 //!
 //! - [`time`]: times in picoseconds.
 //! - [`port`]: the queue of an output port, and its link; [`sender`]: a sender and its controller.
@@ -6,8 +6,7 @@
 //! - [`record`]: the measurements of a run.
 //! - [`bottleneck`]: classes on one link; [`scenario`]: the same as a file.
 //!
-//! A packet costs two events on each link of its route (it has been sent, it has arrived; the last
-//! arrival is its acknowledgement). Nothing is allocated for one: queues keep their room.
+//! A packet costs two events: it has been sent, and its acknowledgement arrives. Nothing is allocated for one: queues keep their room.
 
 pub(crate) mod bottleneck;
 pub(crate) mod port;
@@ -23,7 +22,7 @@ mod tests;
 
 use units::Calendar;
 
-use self::port::{Packet, Port, PortSetup};
+use self::port::{Port, PortSetup};
 use self::record::{Completion, Record};
 use self::sender::{Sender, SenderSetup};
 use self::shares::Shares;
@@ -32,10 +31,8 @@ use self::traffic::{Source, SourceSetup};
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A link has sent the first packet of its queue.
-    Sent(u32),
-    /// A packet arrives at a link's far end, where its route goes on.
-    Arrived(u32),
+    /// The link has sent the first packet of its queue.
+    Sent,
     /// An acknowledgement arrives at a flow's sender.
     Acked(u32),
     /// The next request of a source.
@@ -59,13 +56,13 @@ struct Noted {
     marked: bool,
 }
 
-/// Links, flows and sources, and the time.
+/// The link, flows and sources, and the time.
 #[derive(Debug)]
 pub(crate) struct Network {
     events: Calendar<Event, Time>,
     now: Time,
     handled: u64,
-    links: Vec<Port>,
+    link: Port,
     flows: Vec<Sender>,
     sources: Vec<Source>,
     shares: Option<Shares>,
@@ -74,13 +71,13 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Makes an empty network.
-    pub(crate) fn new(record: Record) -> Self {
+    /// Makes a network without flows.
+    pub(crate) fn new(link: PortSetup, record: Record) -> Self {
         Self {
             events: Calendar::new(),
             now: 0,
             handled: 0,
-            links: Vec::new(),
+            link: Port::new(link),
             flows: Vec::new(),
             sources: Vec::new(),
             shares: None,
@@ -102,11 +99,6 @@ impl Network {
             self.noted = Noted { every: trip.max(1), ..Noted::default() };
             self.events.insert(self.now + self.noted.every, Event::Note);
         }
-    }
-
-    pub(crate) fn link(&mut self, setup: PortSetup) -> u32 {
-        self.links.push(Port::new(setup));
-        number(self.links.len())
     }
 
     /// Adds a flow, which does nothing until it is started. Returns its number.
@@ -149,8 +141,7 @@ impl Network {
     #[inline]
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Sent(link) => self.sent(link),
-            Event::Arrived(link) => self.arrived(link),
+            Event::Sent => self.sent(),
             Event::Acked(flow) => self.acked(flow),
             Event::Request(source) => self.request(source),
             Event::Start { flow, endless } => self.started(flow, endless),
@@ -160,41 +151,15 @@ impl Network {
     }
 
     #[inline]
-    fn sent(&mut self, number: u32) {
-        let Some(link) = self.links.get_mut(number as usize) else { return };
-        let Some((mut packet, next)) = link.done() else { return };
+    fn sent(&mut self) {
+        let Some((packet, next)) = self.link.done() else { return };
         if let Some(time) = next {
-            self.events.insert(self.now + time, Event::Sent(number));
+            self.events.insert(self.now + time, Event::Sent);
         }
-        packet.hop += 1;
-        let arrives = self.now + link.delay();
         let Some(flow) = self.flows.get_mut(packet.flow as usize) else { return };
-        if flow.setup().route.link(packet.hop).is_some() {
-            link.fly(packet);
-            self.events.insert(arrives, Event::Arrived(number));
-        } else {
-            flow.arrive(packet);
-            self.events.insert(arrives + flow.setup().back, Event::Acked(packet.flow));
-        }
-    }
-
-    #[inline]
-    fn arrived(&mut self, link: u32) {
-        let packet = self.links.get_mut(link as usize).and_then(Port::land);
-        if let Some(packet) = packet {
-            self.join(packet);
-        }
-    }
-
-    /// Puts a packet into the queue of the next link of its route.
-    #[inline]
-    fn join(&mut self, packet: Packet) {
-        let Some(flow) = self.flows.get(packet.flow as usize) else { return };
-        let Some(number) = flow.setup().route.link(packet.hop) else { return };
-        let Some(link) = self.links.get_mut(number as usize) else { return };
-        if let Some(time) = link.join(packet) {
-            self.events.insert(self.now + time, Event::Sent(number));
-        }
+        flow.arrive(packet);
+        let arrives = self.now + self.link.delay();
+        self.events.insert(arrives + flow.setup().back, Event::Acked(packet.flow));
     }
 
     #[inline]
@@ -219,7 +184,9 @@ impl Network {
         while let Some(packet) =
             self.flows.get_mut(number as usize).and_then(|flow| flow.send(self.now))
         {
-            self.join(packet);
+            if let Some(time) = self.link.join(packet) {
+                self.events.insert(self.now + time, Event::Sent);
+            }
         }
     }
 

@@ -11,9 +11,7 @@ pub(crate) struct Packet {
     pub(crate) flow: u32,
     /// The size on the wire in bytes.
     pub(crate) bytes: u32,
-    /// The number of links of its route that the packet has passed.
-    pub(crate) hop: u8,
-    /// Whether a queue that the packet joined was at its threshold.
+    /// Whether the queue that the packet joined was at its threshold.
     pub(crate) marked: bool,
     /// The time at which the sender sent the packet.
     pub(crate) sent: Time,
@@ -36,14 +34,11 @@ pub(crate) struct Port {
     setup: PortSetup,
     /// The packets that wait; the first is being sent.
     queue: VecDeque<Packet>,
-    /// The packets that were sent and have not arrived yet.
-    flying: VecDeque<Packet>,
 }
 
 impl Port {
     pub(crate) fn new(setup: PortSetup) -> Self {
-        let room = || VecDeque::with_capacity(4096);
-        Self { setup, queue: room(), flying: room() }
+        Self { setup, queue: VecDeque::with_capacity(4096) }
     }
 
     /// Adds a packet to the queue. Returns how long the link takes to send it, if sending starts at
@@ -60,18 +55,6 @@ impl Port {
     pub(crate) fn done(&mut self) -> Option<(Packet, Option<Time>)> {
         let packet = self.queue.pop_front()?;
         Some((packet, self.queue.front().map(|next| self.time_for(next.bytes))))
-    }
-
-    /// Puts a packet that was sent on its way to the far end.
-    #[inline]
-    pub(crate) fn fly(&mut self, packet: Packet) {
-        self.flying.push_back(packet);
-    }
-
-    /// Removes the packet that arrives next.
-    #[inline]
-    pub(crate) fn land(&mut self) -> Option<Packet> {
-        self.flying.pop_front()
     }
 
     /// Returns the time of a bit to the far end.
@@ -97,7 +80,7 @@ mod tests {
     use super::*;
 
     fn packet(flow: u32) -> Packet {
-        Packet { flow, bytes: 1500, hop: 0, marked: false, sent: 0 }
+        Packet { flow, bytes: 1500, marked: false, sent: 0 }
     }
 
     #[test]

@@ -8,31 +8,6 @@ use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 use super::port::Packet;
 use super::time::{MICRO, NANO, Time, seconds};
 
-/// The links from a sender to its receiver, by their numbers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    links: [u32; 6],
-    hops: u8,
-}
-
-impl Route {
-    /// Makes a route over these links; at most six, the most that a fat tree of three levels has.
-    pub(crate) fn new(links: &[u32]) -> Self {
-        let mut route = Self { links: [0; 6], hops: 0 };
-        for (at, link) in route.links.iter_mut().zip(links) {
-            *at = *link;
-            route.hops += 1;
-        }
-        route
-    }
-
-    /// Returns the link after `hop` others.
-    #[inline]
-    pub(crate) fn link(&self, hop: u8) -> Option<u32> {
-        if hop < self.hops { self.links.get(usize::from(hop)).copied() } else { None }
-    }
-}
-
 /// The number of transfers from which the needed throughput is computed.
 const AHEAD: usize = 8;
 
@@ -52,8 +27,6 @@ pub(crate) struct Deadline {
 /// The properties of a sender.
 #[derive(Debug)]
 pub(crate) struct SenderSetup {
-    /// The route of the sender's packets.
-    pub(crate) route: Route,
     /// The time of an acknowledgement on its way back, where it waits in no queue.
     pub(crate) back: Time,
     /// Bytes of payload in a packet.
@@ -166,7 +139,7 @@ impl Sender {
         }
         self.sent += 1;
         let (flow, bytes) = (self.number, self.setup.wire);
-        Some(Packet { flow, bytes, hop: 0, marked: false, sent: now })
+        Some(Packet { flow, bytes, marked: false, sent: now })
     }
 
     /// Notes that a packet has arrived; its acknowledgement comes after [`SenderSetup::back`].

@@ -2,7 +2,6 @@ use qtcp::Rate;
 use qtcp::control::dctcp::Settings;
 use qtcp::control::{Dctcp, Qtcp};
 
-use super::sender::Route;
 use super::time::{MICRO, MILLI};
 use super::traffic::Size;
 use super::*;
@@ -11,16 +10,13 @@ const WIRE: u32 = 1500;
 const PAYLOAD: u32 = 1448;
 
 /// Makes a bottleneck of 10 Gb/s and 100 us.
-fn network(end: Time) -> (Network, u32) {
-    let mut network = Network::new(Record::new(end, MILLI));
-    let setup = PortSetup { rate: 10_000_000_000, delay: 50 * MICRO, threshold: Some(20) };
-    let link = network.link(setup);
-    (network, link)
+fn network(end: Time) -> Network {
+    let link = PortSetup { rate: 10_000_000_000, delay: 50 * MICRO, threshold: Some(20) };
+    Network::new(link, Record::new(end, MILLI))
 }
 
-fn flow(link: u32, controller: Box<dyn qtcp::Controller>, class: Option<usize>) -> SenderSetup {
+fn flow(controller: Box<dyn qtcp::Controller>, class: Option<usize>) -> SenderSetup {
     SenderSetup {
-        route: Route::new(&[link]),
         back: 50 * MICRO,
         payload: PAYLOAD,
         wire: WIRE,
@@ -36,9 +32,9 @@ const GOODPUT: f64 = 10e9 * PAYLOAD as f64 / WIRE as f64;
 #[test]
 fn dctcp_flows_fill_the_link_and_share_it() {
     let end = 100 * MILLI;
-    let (mut network, link) = network(end);
+    let mut network = network(end);
     for _ in 0..3 {
-        let flow = network.flow(flow(link, Box::new(Dctcp::default()), None));
+        let flow = network.flow(flow(Box::new(Dctcp::default()), None));
         network.start(flow, true, 0);
     }
     network.run(end);
@@ -46,17 +42,17 @@ fn dctcp_flows_fill_the_link_and_share_it() {
     let total: f64 = rates.iter().sum();
     assert!((0.95..1.0001).contains(&(total / GOODPUT)), "{rates:?}");
     assert!(rates.iter().all(|rate| (rate / total * 3.0 - 1.0).abs() < 0.15), "{rates:?}");
-    let waiting = network.links[0].queued();
+    let waiting = network.link.queued();
     assert!(waiting < 100, "the queue stays about its threshold: {waiting}");
 }
 
 #[test]
 fn e1_qtcp_flows_share_by_their_targets() {
     let end = 100 * MILLI;
-    let (mut network, link) = network(end);
+    let mut network = network(end);
     network.share(Shares::new(Rate::from_bits(GOODPUT), vec![3.0, 2.0, 1.0]));
     for class in 0..3 {
-        let flow = network.flow(flow(link, Box::new(Qtcp::new(&Settings::default())), Some(class)));
+        let flow = network.flow(flow(Box::new(Qtcp::new(&Settings::default())), Some(class)));
         network.start(flow, true, 0);
     }
     network.run(end);
@@ -73,8 +69,8 @@ fn e1_qtcp_flows_share_by_their_targets() {
 #[test]
 fn requests_take_their_time_on_the_wire_and_back() {
     let end = 10 * MILLI;
-    let (mut network, link) = network(end);
-    let number = network.flow(flow(link, Box::new(Dctcp::default()), None));
+    let mut network = network(end);
+    let number = network.flow(flow(Box::new(Dctcp::default()), None));
     network.start(number, false, 0);
     network.give(number, 3 * u64::from(PAYLOAD));
     network.run(end);
@@ -85,15 +81,11 @@ fn requests_take_their_time_on_the_wire_and_back() {
 }
 
 #[test]
-fn a_route_of_two_links_delivers_everything_in_order_and_the_same_each_time() {
+fn requests_of_a_source_complete_in_order_and_the_same_each_time() {
     let run = |seed| {
         let end = 20 * MILLI;
-        let (mut network, link) = network(end);
-        let setup = PortSetup { rate: 40_000_000_000, delay: MICRO, threshold: None };
-        let first = network.link(setup);
-        let route = Route::new(&[first, link]);
-        let setup = flow(link, Box::new(Dctcp::default()), None);
-        let number = network.flow(SenderSetup { route, ..setup });
+        let mut network = network(end);
+        let number = network.flow(flow(Box::new(Dctcp::default()), None));
         network.start(number, false, 0);
         let size = Size::Exponential(50e3);
         let flows = vec![number];
