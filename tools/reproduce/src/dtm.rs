@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use qtcp::dtm::{ClassState, Model};
 
 use self::scenario::Scenario;
-use super::plot::{self, Chart, Line};
+use super::plot::{self, Line};
 
 /// Rows of the printed table.
 const ROWS: usize = 20;
@@ -157,7 +157,7 @@ fn draw(scenario: &Scenario, samples: &[Sample], folder: &Path) -> anyhow::Resul
             };
             let lines = scenario.names.iter().enumerate().map(line).collect();
             let name = format!("{file}.svg");
-            plot::svg(&folder.join(&name), &Chart { title, x: "time (ms)", lines })?;
+            plot::write(&folder.join(&name), &plot::lines(title, "time (ms)", lines))?;
             Ok(name)
         })
         .collect()

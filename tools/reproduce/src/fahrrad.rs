@@ -17,8 +17,8 @@ use sluice_sim::claim::{Bound, Claim};
 
 use self::setup::SchedulerName;
 use self::simulation::{Got, simulate, total};
-use super::figure::{Made, Plot, Request};
-use super::plot::bars::{Bars, Series};
+use super::figure::{Made, Request};
+use super::plot;
 
 pub(super) use self::setup::Setup;
 pub(super) use self::show::report;
@@ -81,21 +81,14 @@ pub(super) fn figure(request: Request) -> anyhow::Result<Made> {
             Bound::Within(200.0, 75.0),
         ),
     ];
-    let bar = |name: &str, got: &[Got]| Series {
-        name: name.to_owned(),
-        heights: got.iter().map(|got| got.mean() as f64).collect(),
-    };
-    let reserved = Series {
-        name: "reserved".to_owned(),
-        heights: setup.streams.iter().map(|stream| stream.reserves as f64).collect(),
-    };
-    let plot = Plot::Bars(Bars {
-        title: "I/Os per second of each stream".to_owned(),
-        groups: setup.streams.iter().map(|stream| stream.name.clone()).collect(),
-        series: vec![reserved, bar("deadline scheduler", linux), bar("Fahrrad", fahrrad)],
-    });
+    let means = |got: &[Got]| got.iter().map(|got| got.mean() as f64).collect::<Vec<_>>();
+    let reserved: Vec<f64> = setup.streams.iter().map(|stream| stream.reserves as f64).collect();
+    let bars =
+        [("reserved", reserved), ("deadline scheduler", means(linux)), ("Fahrrad", means(fahrrad))];
+    let names = setup.streams.iter().map(|stream| &stream.name);
+    let chart = plot::bars("I/Os per second of each stream", names, bars);
     let title = table(&setup, &runs) + &by_background(&setup, request.seed)?;
-    Ok(Made::of(&title, claims, [("fahrrad-3", plot)]))
+    Ok(Made::of(&title, claims, [("fahrrad-3", chart)]))
 }
 
 /// Writes the results of each stream.

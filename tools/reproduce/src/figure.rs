@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use sluice_sim::claim::{self, Claim};
 use sluice_sim::command;
+use sluice_sim::report::Chart;
 
-use super::plot::bars::{self, Bars};
-use super::plot::{self, Chart};
+use super::plot;
 
 /// A figure that can be reproduced.
 #[derive(Debug)]
@@ -87,16 +87,9 @@ pub(super) struct Made {
     /// The numbers of the source beside ours; none for a user's own scenario.
     pub(super) claims: Vec<Claim>,
     /// The plots, each with the name of its file.
-    pub(super) plots: Vec<(String, Plot)>,
+    pub(super) plots: Vec<(&'static str, Chart)>,
     /// The results that are neither the source's nor differ as it is declared, one on a line.
     pub(super) off: Vec<String>,
-}
-
-/// A plot of a figure.
-#[derive(Debug)]
-pub(super) enum Plot {
-    Lines(Chart<'static>),
-    Bars(Bars),
 }
 
 impl From<command::Made> for Made {
@@ -116,9 +109,9 @@ impl Made {
     pub(super) fn of(
         title: &str,
         claims: Vec<Claim>,
-        plots: impl IntoIterator<Item = (&'static str, Plot)>,
+        plots: impl IntoIterator<Item = (&'static str, Chart)>,
     ) -> Self {
-        let plots = plots.into_iter().map(|(name, plot)| (name.to_owned(), plot)).collect();
+        let plots = plots.into_iter().collect();
         let text = format!("{}\n\n{}", title.trim_end(), claim::table(&claims));
         Self { text, plots, off: claim::off(&claims), claims }
     }
@@ -142,10 +135,7 @@ impl Made {
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let each = self.plots.iter().map(|(name, plot)| {
             let path = folder.join(format!("{name}.svg"));
-            match plot {
-                Plot::Lines(chart) => plot::svg(&path, chart)?,
-                Plot::Bars(chart) => bars::svg(&path, chart)?,
-            }
+            plot::write(&path, plot)?;
             Ok(path)
         });
         each.collect()

@@ -34,8 +34,8 @@ use arbitration::container::Scheduler;
 use sluice_sim::claim::{Bound, Claim, Unit};
 
 use self::readers::{Seen, simulate};
-use super::figure::{Made, Plot, Request};
-use super::plot::{Chart, Line};
+use super::figure::{Made, Request};
+use super::plot::{self, Line};
 
 pub(super) use self::setup::Setup;
 pub(super) use self::show::report;
@@ -163,12 +163,9 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         name: name.to_owned(),
         points: of.line,
     };
-    let chart = Chart {
-        title: "throughput that outputs tell, KiB/s (1, 2 and 5 outputs a second)",
-        x: "outputs",
-        lines: SCHEDULERS.into_iter().zip(all).map(line).collect(),
-    };
-    Ok(Made::of(&title, claims, [("intelliqos-2", Plot::Lines(chart))]))
+    let (title_of, x) = ("throughput that outputs tell, KiB/s", "outputs, 1, 2 and 5 a second");
+    let chart = plot::lines(title_of, x, SCHEDULERS.into_iter().zip(all).map(line).collect());
+    Ok(Made::of(&title, claims, [("intelliqos-2", chart)]))
 }
 
 fn claims([vanilla, eight, sixteen, containers]: &[Stages; 4]) -> Vec<Claim> {

@@ -13,9 +13,9 @@ use sluice_sim::network::{Control, Sender};
 
 use super::fig14::{self, APPLICATIONS, Application, PHASES};
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::bottleneck::{SHARES, part};
-use crate::plot::{Chart, Line};
+use crate::plot::{self, Line};
 use crate::whole;
 
 /// The scenario of the figure.
@@ -123,7 +123,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     let known = Some((Bound::Between(0.05, 0.065), SETTLING));
     claims.extend(fig14::phases("the daemon", deviations(&lines, length), known));
     let title_of = "throughput, Gb/s of data";
-    plots.push(("e2e-14a-target", Plot::Lines(Chart { title: title_of, x: "ms", lines })));
+    plots.push(("e2e-14a-target", plot::lines(title_of, "ms", lines)));
 
     title.push_str(
         "(b) Gb/s of High, Medium, Low and others before, beside and after the others:\n",
@@ -149,7 +149,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         if daemon {
             claims.extend(fig14::beside(name, rates));
         }
-        plots.push((file, Plot::Lines(Chart { title: title_of, x: "ms", lines })));
+        plots.push((file, plot::lines(title_of, "ms", lines)));
     }
     Ok(Made::of(&title, claims, plots))
 }

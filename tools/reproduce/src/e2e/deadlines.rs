@@ -9,8 +9,8 @@ use sluice_sim::model::Plan;
 
 use super::pm::with;
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
-use crate::plot::bars::{Bars, Series};
+use crate::figure::{Made, Request};
+use crate::plot;
 use crate::whole;
 
 /// The scenario: the stressed situation.
@@ -132,12 +132,11 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             let what = format!("whole target, {situation}, {name}: a class's transfers that miss");
             let claim = Claim::percent(what, source, of.mean(), bound);
             claims.push(claim.known(known, LIMITS));
-            bars.push(Series { name: name.to_owned(), heights: of.percent().to_vec() });
+            bars.push((name, of.percent()));
         }
-        let groups = CLASSES.map(str::to_owned).to_vec();
         let title =
             format!("{situation}, whole target: per cent of transfers that miss their deadline");
-        plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
+        plots.push((file, plot::bars(&title, CLASSES, bars)));
     }
     Ok(Made::of(&title, claims, plots))
 }

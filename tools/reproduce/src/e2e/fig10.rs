@@ -1,14 +1,15 @@
 //! Fig. 10 (docs/research/sources.md, E4): flows that start later, and how soon each class has its part.
 
 use sluice_sim::claim::{Bound, Claim, Unit};
+use sluice_sim::report::Chart;
 
 use super::CLASSES;
 use super::fig9::{PRINTED, VARIANTS, Variant, flows};
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::bottleneck::{Law, SHARES, part};
 use crate::net::scenario::{Run, Scenario};
 use crate::net::time::{Time, seconds};
-use crate::plot::{Chart, Line};
+use crate::plot::{self, Line};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-10.toml");
@@ -78,7 +79,7 @@ impl Runs {
     }
 
     /// Makes the plot of a law: the classes' rates over time.
-    fn plot(&self) -> Plot {
+    fn plot(&self) -> Chart {
         let trips = (self.enters.saturating_sub(20)..self.ends.saturating_sub(WINDOW)).step_by(5);
         let points: Vec<(f64, [f64; 3])> =
             trips.map(|trip| (trip as f64, self.rates(trip))).collect();
@@ -88,12 +89,7 @@ impl Runs {
             };
             Line { name: name.to_owned(), points: points.iter().map(at).collect() }
         });
-        let lines = lines.collect();
-        Plot::Lines(Chart {
-            title: "throughput, Gb/s of payload",
-            x: "round trips of 98 us",
-            lines,
-        })
+        plot::lines("throughput, Gb/s of payload", "round trips of 98 us", lines.collect())
     }
 }
 

@@ -7,9 +7,9 @@
 use sluice_sim::claim::{Bound, Claim, Unit};
 
 use super::{CLASSES, fig8, series};
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::bottleneck::{SHARES, part};
-use crate::plot::bars::{Bars, Series};
+use crate::plot;
 use crate::whole;
 
 /// The scenarios of the figures.
@@ -56,7 +56,7 @@ pub(super) fn writes(request: Request) -> anyhow::Result<Made> {
         series(&printed)
     );
     let laws = [("DCTCP", dctcp), ("the daemon", daemon), ("Eq. 5 as printed", printed)];
-    Ok(Made::of(&title, claims, [("e2e-12", plot("Gb/s of writes", laws.to_vec()))]))
+    Ok(Made::of(&title, claims, [("e2e-12", plot::bars("Gb/s of writes", CLASSES, laws))]))
 }
 
 /// Makes Fig. 13: reads and writes.
@@ -90,15 +90,11 @@ pub(super) fn mixed(request: Request) -> anyhow::Result<Made> {
         series(&daemon.writes),
         series(&daemon.reads)
     );
+    let writes = [("DCTCP", dctcp.writes), ("the daemon", daemon.writes)];
+    let reads = [("DCTCP", dctcp.reads), ("the daemon", daemon.reads)];
     let plots = [
-        (
-            "e2e-13a",
-            plot("Gb/s of writes", vec![("DCTCP", dctcp.writes), ("the daemon", daemon.writes)]),
-        ),
-        (
-            "e2e-13c",
-            plot("Gb/s of reads", vec![("DCTCP", dctcp.reads), ("the daemon", daemon.reads)]),
-        ),
+        ("e2e-13a", plot::bars("Gb/s of writes", CLASSES, writes)),
+        ("e2e-13c", plot::bars("Gb/s of reads", CLASSES, reads)),
     ];
     Ok(Made::of(&title, claims, plots))
 }
@@ -116,13 +112,4 @@ pub(super) fn parts(name: &str, rates: &[f64]) -> Vec<Claim> {
         )
     };
     each.map(claim).collect()
-}
-
-fn plot(title: &str, laws: Vec<(&str, Vec<f64>)>) -> Plot {
-    let one = |(name, heights): (&str, Vec<f64>)| Series { name: name.to_owned(), heights };
-    Plot::Bars(Bars {
-        title: title.to_owned(),
-        groups: CLASSES.map(str::to_owned).to_vec(),
-        series: laws.into_iter().map(one).collect(),
-    })
 }

@@ -5,14 +5,15 @@ use std::ops::Range;
 use fastrand::Rng;
 use qtcp::control::interference::{FLOOR, SIGMA};
 use sluice_sim::claim::{Bound, Claim};
+use sluice_sim::report::Chart;
 
 use super::fig9::{BY_TARGET, PAST, PRINTED, VARIANTS, Variant};
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::Network;
 use crate::net::bottleneck::{Bottleneck, Law, SHARES, part};
 use crate::net::record::Record;
 use crate::net::time::{MILLI, Time};
-use crate::plot::{Chart, Line};
+use crate::plot::{self, Line};
 use crate::random::Draw as _;
 
 /// Flows of an application.
@@ -141,7 +142,7 @@ impl Intermittent {
     }
 
     /// Makes the plot: the rate of each application over time.
-    fn plot(&self) -> Plot {
+    fn plot(&self) -> Chart {
         let applications = APPLICATIONS.iter().zip(&self.flows);
         let line = |(application, flows): (&Application, &Range<u32>)| Line {
             name: application.name.to_owned(),
@@ -160,8 +161,8 @@ fn over_time(network: &Network, flows: &Range<u32>, end: Time) -> Vec<(f64, f64)
     (0..end / MILLI).map(milli).collect()
 }
 
-fn plot(lines: Vec<Line>) -> Plot {
-    Plot::Lines(Chart { title: "throughput, Gb/s of payload", x: "time, ms", lines })
+fn plot(lines: Vec<Line>) -> Chart {
+    plot::lines("throughput, Gb/s of payload", "time, ms", lines)
 }
 
 /// How interference from flows of DCTCP is detected (Fig. 15a).
@@ -218,7 +219,7 @@ impl Interfered {
         })
     }
 
-    fn plot(&self) -> Plot {
+    fn plot(&self) -> Chart {
         let names = ["High", "Medium", "Low", "DCTCP"].into_iter().zip(&self.flows);
         let line = |(name, flows): (&str, &Range<u32>)| Line {
             name: name.to_owned(),

@@ -36,16 +36,17 @@ use std::ops::Range;
 use qtcp::Rate;
 use qtcp::control::dctcp::{Growth, Settings};
 use sluice_sim::claim::{Bound, Claim};
+use sluice_sim::report::Chart;
 
 use super::CLASSES;
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::Network;
 use crate::net::bottleneck::{Bottleneck, LINK, Law, offer, settings};
 use crate::net::record::Record;
 use crate::net::sender::Deadline;
 use crate::net::time::{MICRO, MILLI, Time};
 use crate::net::traffic::Size;
-use crate::plot::bars::{Bars, Series};
+use crate::plot;
 
 /// The deadlines of High, Medium and Low.
 const DEADLINES: [Time; 3] = [5 * MILLI, 6 * MILLI, 8 * MILLI];
@@ -284,14 +285,9 @@ fn lines(text: &mut String, name: &str, missed: &[Missed; 3]) {
     text.push('\n');
 }
 
-fn plot(name: &str, missed: &[Missed; 3]) -> Plot {
-    let series = LAWS.into_iter().zip(missed).map(|((law, _), missed)| Series {
-        name: law.to_owned(),
-        heights: missed.classes.map(|part| part * 100.0).to_vec(),
-    });
-    Plot::Bars(Bars {
-        title: format!("{name}: per cent of transfers that miss their deadline"),
-        groups: CLASSES.map(str::to_owned).to_vec(),
-        series: series.collect(),
-    })
+fn plot(name: &str, missed: &[Missed; 3]) -> Chart {
+    let bars = LAWS.into_iter().zip(missed);
+    let bars = bars.map(|((law, _), missed)| (law, missed.classes.map(|part| part * 100.0)));
+    let title = format!("{name}: per cent of transfers that miss their deadline");
+    plot::bars(&title, CLASSES, bars)
 }

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use sluice_sim::claim::{Bound, Claim, Unit};
 use sluice_sim::model::Plan;
+use sluice_sim::report::Chart;
 use units::Class;
 
 use super::pm::{GOODPUT, with};
 use super::series;
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::bottleneck::{SHARES, part};
-use crate::plot::bars::{Bars, Series};
+use crate::plot;
 use crate::whole::{self, Latency, PERCENTS};
 
 /// The scenarios of the figures.
@@ -122,11 +123,10 @@ pub(super) fn coordinated(request: Request) -> anyhow::Result<Made> {
     for (kind, of) in kinds {
         let means = of.map(|latency| latency.mean / 1e3);
         _ = writeln!(title, "{kind}: {}", series(&means));
-        bars.push(Series { name: kind.to_owned(), heights: means.to_vec() });
+        bars.push((kind, means));
     }
-    let groups = APPS.map(str::to_owned).to_vec();
-    let chart = Bars { title: "ms that a write takes, mean".to_owned(), groups, series: bars };
-    Ok(Made::of(&title, claims, [("e2e-16", Plot::Bars(chart))]))
+    let chart = plot::bars("ms that a write takes, mean", APPS, bars);
+    Ok(Made::of(&title, claims, [("e2e-16", chart)]))
 }
 
 /// Makes Fig. 17: tails, with DCTCP in the network and with classes.
@@ -226,12 +226,9 @@ fn end([high, medium, low]: [[f64; 3]; 3], request: Request) -> Vec<Claim> {
 }
 
 /// Draws percentiles of High, Medium and Low in ms.
-fn tails_of(name: &str, [high, medium, low]: [[f64; 3]; 3]) -> Plot {
+fn tails_of(name: &str, [high, medium, low]: [[f64; 3]; 3]) -> Chart {
     let bars = [("High", high), ("Medium", medium), ("Low", low)];
-    let series = bars.map(|(name, of)| Series { name: name.to_owned(), heights: of.to_vec() });
-    let groups = PERCENTS.map(str::to_owned).to_vec();
-    let title = format!("ms that a write takes, {name}");
-    Plot::Bars(Bars { title, groups, series: series.into() })
+    plot::bars(&format!("ms that a write takes, {name}"), PERCENTS, bars)
 }
 
 /// The reason why the drives are not the source's.

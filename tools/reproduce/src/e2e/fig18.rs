@@ -12,12 +12,12 @@ use std::time::Duration;
 use sluice_sim::claim::{Bound, Claim};
 use sluice_sim::model::Plan;
 use sluice_sim::network::{Marking, RateControl};
+use sluice_sim::report::Chart;
 
 use super::deadlines::{LATE, Misses};
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
-use crate::plot::bars::{Bars, Series};
-use crate::plot::{Chart, Line};
+use crate::figure::{Made, Request};
+use crate::plot::{self, Line};
 use crate::whole;
 
 /// The scenarios of the figures, with the deadlines of Fig. 15b.
@@ -74,14 +74,9 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     for (name, of) in &bars {
         _ = writeln!(title, "{name} {}", of.text());
     }
-    let chart = Bars {
-        title: "per cent of transfers that miss their deadline".to_owned(),
-        groups: CLASSES.map(str::to_owned).to_vec(),
-        series: bars
-            .map(|(name, of)| Series { name: name.to_owned(), heights: of.percent().to_vec() })
-            .into(),
-    };
-    plots.push(("e2e-18a", Plot::Bars(chart)));
+    let bars = bars.map(|(name, of)| (name, of.percent()));
+    let chart = plot::bars("per cent of transfers that miss their deadline", CLASSES, bars);
+    plots.push(("e2e-18a", chart));
     beside(request, &mut title, &mut claims, &mut plots)?;
     Ok(Made::of(&title, claims, plots))
 }
@@ -109,7 +104,7 @@ fn beside(
     request: Request,
     title: &mut String,
     claims: &mut Vec<Claim>,
-    plots: &mut Vec<(&'static str, Plot)>,
+    plots: &mut Vec<(&'static str, Chart)>,
 ) -> anyhow::Result<()> {
     title.push_str("(b), (c) Gb/s of a host over TCP, and of one over RDMA:\n");
     let runs = [
@@ -147,8 +142,7 @@ fn beside(
         });
         let lines = ["TCP", "RDMA"]
             .map(|name| Line { name: name.to_owned(), points: whole::over_time(&measured, name) });
-        let chart = Chart { title: "Gb/s of data", x: "ms", lines: lines.into() };
-        plots.push((file, Plot::Lines(chart)));
+        plots.push((file, plot::lines("Gb/s of data", "ms", lines.into())));
     }
     Ok(())
 }
@@ -269,11 +263,10 @@ pub(super) fn ratios(request: Request) -> anyhow::Result<Made> {
             let claim = Claim::percent(what, "QTCP makes way", part, Bound::AtLeast(0.1));
             claims.push(claim.known(Bound::Near(0.017, 0.2), MIX));
         }
-        bars.push(Series { name: name.to_owned(), heights: rates.to_vec() });
+        bars.push((name, rates));
     }
-    let groups = FLOWS.map(|(flow, _)| flow.to_owned()).to_vec();
-    let chart = Bars { title: "Gb/s of data".to_owned(), groups, series: bars };
-    Ok(Made::of(&title, claims, [("e2e-19", Plot::Bars(chart))]))
+    let chart = plot::bars("Gb/s of data", FLOWS.map(|(flow, _)| flow), bars);
+    Ok(Made::of(&title, claims, [("e2e-19", chart)]))
 }
 
 /// The known reduction of misses by the daemon and by Eq. 6, compared with DCQCN.

@@ -10,9 +10,9 @@ use super::fig12;
 use super::fig23::TURNS;
 use super::pm::{LAWS, Law, Run, latency, rates};
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::bottleneck::{SHARES, part};
-use crate::plot::bars::{Bars, Series};
+use crate::plot;
 use crate::whole::PERCENTS;
 
 /// The scenarios of the figures.
@@ -60,12 +60,11 @@ pub(super) fn latencies(request: Request) -> anyhow::Result<Made> {
             let claim = Claim::percent(of, "82 %", better, Bound::Within(0.82, 0.05));
             claims.push(claim.known(Bound::Between(0.55, 0.77), THRESHOLD));
             for (kind, heights) in [("Urgent first", with), ("in turn", without)] {
-                bars.push(Series { name: format!("{name}, {kind}"), heights: heights.to_vec() });
+                bars.push((format!("{name}, {kind}"), heights));
             }
         }
-        let groups = PERCENTS.map(str::to_owned).to_vec();
         let title = format!("us that an access to persistent memory takes, beside {way}");
-        plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
+        plots.push((file, plot::bars(&title, PERCENTS, bars)));
     }
     Ok(Made::of(&title, claims, plots))
 }
@@ -101,11 +100,10 @@ pub(super) fn classes(request: Request) -> anyhow::Result<Made> {
             let claim = Claim::new(of, "about 1 Gb/s", costs, unit, bound);
             claims.push(claim.known(Bound::Between(0.0, 2.0), THIRD));
             for (kind, heights) in [("beside PM", beside), ("alone", alone)] {
-                bars.push(Series { name: format!("{name}, {kind}"), heights: heights.to_vec() });
+                bars.push((format!("{name}, {kind}"), heights));
             }
         }
-        let (groups, title) = (CLASSES.map(str::to_owned).to_vec(), format!("Gb/s of {way}"));
-        plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
+        plots.push((file, plot::bars(&format!("Gb/s of {way}"), CLASSES, bars)));
     }
     Ok(Made::of(&title, claims, plots))
 }

@@ -8,8 +8,8 @@ use sluice_sim::claim::{Bound, Claim, Unit};
 use super::fig20::parts;
 use super::pm::{LAWS, Run, rates};
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
-use crate::plot::bars::{Bars, Series};
+use crate::figure::{Made, Request};
+use crate::plot;
 
 /// The scenarios of the figure. In the second one twelve hosts, four of each class, have the loads of three.
 const INTENSITIES: &str = include_str!("../../../scenarios/e2e-22.toml");
@@ -47,10 +47,9 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
                 let claim = Claim::new(of, format!("{source} Gb/s"), ours, unit, bound);
                 claims.push(claim.known(Bound::Near(81.5, 0.1), SMALL));
             }
-            bars.push(Series { name: name.to_owned(), heights: rates.to_vec() });
+            bars.push((name, rates));
         }
-        let (groups, title) = (CLASSES.map(str::to_owned).to_vec(), format!("Gb/s, {case}"));
-        plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
+        plots.push((file, plot::bars(&format!("Gb/s, {case}"), CLASSES, bars)));
     }
     Ok(Made::of(&title, claims, plots))
 }

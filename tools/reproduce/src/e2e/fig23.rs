@@ -8,8 +8,8 @@ use sluice_sim::claim::{Bound, Claim, Unit};
 
 use super::pm::with;
 use super::series;
-use crate::figure::{Made, Plot, Request};
-use crate::plot::bars::{Bars, Series};
+use crate::figure::{Made, Request};
+use crate::plot;
 use crate::whole::{self, Latency, PERCENTS};
 
 /// The scenario of the figure: the writes of Fig. 16 and 17, with the cables of Fig. 20. Longer ones leave no room
@@ -92,20 +92,15 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         _ = writeln!(title, "{kind}: PM {}", series(&of.pm.percentiles));
         let mut bars = Vec::new();
         for ((_, class), latency) in APPS.iter().zip(&of.classes) {
-            let heights = latency.percentiles.map(|us| us / 1e3).to_vec();
             _ = writeln!(title, "{kind}: {class} {}", series(&latency.percentiles));
-            bars.push(Series { name: (*class).to_owned(), heights });
+            bars.push((*class, latency.percentiles.map(|us| us / 1e3)));
         }
-        let groups = PERCENTS.map(str::to_owned).to_vec();
-        let title = format!("ms that a write takes, {kind}");
-        plots.push((file, Plot::Bars(Bars { title, groups, series: bars })));
+        plots.push((file, plot::bars(&format!("ms that a write takes, {kind}"), PERCENTS, bars)));
     }
     let bars = [("Urgent first", &first), ("in turn", &in_turn)]
-        .map(|(name, of)| Series { name: name.to_owned(), heights: of.pm.percentiles.to_vec() });
-    let title_of_pm = "us that an access to persistent memory takes".to_owned();
-    let groups = PERCENTS.map(str::to_owned).to_vec();
-    let chart = Bars { title: title_of_pm, groups, series: bars.into() };
-    plots.push(("e2e-23a", Plot::Bars(chart)));
+        .map(|(name, of)| (name, of.pm.percentiles));
+    let chart = plot::bars("us that an access to persistent memory takes", PERCENTS, bars);
+    plots.push(("e2e-23a", chart));
     Ok(Made::of(&title, claims, plots))
 }
 

@@ -13,8 +13,8 @@ use sluice_sim::network::RateControl;
 use super::fig23::TURNS;
 use super::pm::with;
 use super::series;
-use crate::figure::{Made, Plot, Request};
-use crate::plot::bars::{Bars, Series};
+use crate::figure::{Made, Request};
+use crate::plot;
 use crate::whole::{self, Latency, PERCENTS};
 
 /// The scenario of the figure.
@@ -82,19 +82,13 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     for (name, of) in &rows {
         _ = writeln!(title, "{name}: {}; mean {:.2}", series(&of.percentiles), of.mean);
     }
-    let groups = || PERCENTS.map(str::to_owned).to_vec();
-    let bars = |some: &[(&str, Latency)], title: &str| {
-        let one = |(name, of): &(&str, Latency)| Series {
-            name: (*name).to_owned(),
-            heights: of.percentiles.to_vec(),
-        };
-        let series = some.iter().map(one).collect();
-        Plot::Bars(Bars { title: title.to_owned(), groups: groups(), series })
+    let bars = |some: [(&str, Latency); 2], title: &str| {
+        plot::bars(title, PERCENTS, some.map(|(name, of)| (name, of.percentiles)))
     };
     let [a, b, c, d] = rows;
     let plots = [
-        ("e2e-5a", bars(&[a, b], "us that a read from a drive takes")),
-        ("e2e-5b", bars(&[c, d], "us that an access to persistent memory takes")),
+        ("e2e-5a", bars([a, b], "us that a read from a drive takes")),
+        ("e2e-5b", bars([c, d], "us that an access to persistent memory takes")),
     ];
     Ok(Made::of(&title, claims, plots))
 }

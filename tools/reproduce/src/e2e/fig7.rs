@@ -9,8 +9,8 @@ use sluice_sim::claim::{Bound, Claim, Unit};
 
 use super::pm::with;
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
-use crate::plot::bars::{Bars, Series};
+use crate::figure::{Made, Request};
+use crate::plot;
 use crate::whole;
 
 /// The scenario of the figure.
@@ -106,13 +106,9 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         let what = "3, the daemon and the drive: Low, of scenario 1";
         claims.push(Claim::times(what, "worse", low_3 / low, worse));
     }
-    let bars = all
-        .iter()
-        .map(|(name, means)| Series { name: format!("scenario {name}"), heights: means.to_vec() });
-    let groups = CLASSES.map(str::to_owned).to_vec();
-    let chart =
-        Bars { title: "us that a read takes, mean".to_owned(), groups, series: bars.collect() };
-    Ok(Made::of(&title, claims, [("e2e-7a", Plot::Bars(chart))]))
+    let bars = all.iter().map(|(name, means)| (format!("scenario {name}"), *means));
+    let chart = plot::bars("us that a read takes, mean", CLASSES, bars);
+    Ok(Made::of(&title, claims, [("e2e-7a", chart)]))
 }
 
 /// The reason why the first scenario's numbers are not the source's.

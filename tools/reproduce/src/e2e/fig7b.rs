@@ -12,8 +12,8 @@ use sluice_sim::claim::{Bound, Claim};
 use super::fig7::{Means, means, scenarios};
 use super::pm::with;
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
-use crate::plot::bars::{Bars, Series};
+use crate::figure::{Made, Request};
+use crate::plot;
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-7b.toml");
@@ -79,16 +79,8 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
     claims.push(claim.known(Bound::Within(0.57, 0.12), INSIDE));
     let bars = |from: usize, to: usize, title: &str| {
         let some = (1..).zip(&all).take(to).skip(from);
-        Plot::Bars(Bars {
-            title: title.to_owned(),
-            groups: CLASSES.map(str::to_owned).to_vec(),
-            series: some
-                .map(|(number, of): (usize, _)| Series {
-                    name: format!("scenario {number}"),
-                    heights: of.to_vec(),
-                })
-                .collect(),
-        })
+        let some = some.map(|(number, of): (usize, _)| (format!("scenario {number}"), *of));
+        plot::bars(title, CLASSES, some)
     };
     let plots = [
         ("e2e-7b", bars(0, 1, "us that an access takes, mean, no classes")),

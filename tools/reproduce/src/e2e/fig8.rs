@@ -6,11 +6,11 @@ use qtcp::dtm::{self, Model};
 use sluice_sim::claim::{Bound, Claim};
 
 use super::{CLASSES, series};
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::bottleneck::{PAYLOAD, SHARES, WIRE, part};
 use crate::net::scenario::{Class, Scenario};
 use crate::net::time::seconds;
-use crate::plot::bars::{Bars, Series};
+use crate::plot;
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-8.toml");
@@ -139,12 +139,8 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
         scenario.warm + scenario.counted,
         scenario.warm
     );
-    let bar = |name: &str, rates: &Rates| Series { name: name.to_owned(), heights: rates.to_vec() };
     let target = [0, 1, 2].map(|class| scenario.bottleneck.target(class) / 1e9);
-    let plot = Plot::Bars(Bars {
-        title: "carried throughput, Gb/s of payload".to_owned(),
-        groups: CLASSES.map(str::to_owned).to_vec(),
-        series: vec![bar("target", &target), bar("model", &model), bar("packets", &packets)],
-    });
-    Ok(Made::of(&title, claims, [("e2e-8", plot)]))
+    let bars = [("target", target), ("model", model), ("packets", packets)];
+    let chart = plot::bars("carried throughput, Gb/s of payload", CLASSES, bars);
+    Ok(Made::of(&title, claims, [("e2e-8", chart)]))
 }

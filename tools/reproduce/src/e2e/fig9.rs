@@ -16,11 +16,11 @@ use qtcp::control::dctcp::Growth;
 use sluice_sim::claim::{Bound, Claim, Unit};
 
 use super::CLASSES;
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 use crate::net::bottleneck::Bottleneck;
 use crate::net::scenario::{Run, Scenario};
 use crate::net::time::MICRO;
-use crate::plot::{Chart, Line};
+use crate::plot::{self, Line};
 
 /// The scenario of the figure.
 const SCENARIO: &str = include_str!("../../../scenarios/e2e-9.toml");
@@ -255,7 +255,7 @@ pub(super) fn run(request: Request) -> anyhow::Result<Made> {
             claims.extend(mean_claims(variant, micros, expected, &courses));
             claims.extend(single_run_claims(variant, micros, &single));
             let (title, x) = ("quality factor Q of a flow, one run", "round trips");
-            plots.push((file, Plot::Lines(Chart { title, x, lines: single.lines })));
+            plots.push((file, plot::lines(title, x, single.lines)));
         }
     }
     Ok(Made::of(&title, claims, plots))

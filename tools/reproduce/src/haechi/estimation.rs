@@ -2,10 +2,11 @@
 
 use pmem::experiments::{AGGREGATE, Outcome};
 use sluice_sim::claim::{Bound, Claim};
+use sluice_sim::report::Chart;
 
 use super::scenario;
 use super::show::{least, lines, run, uniform};
-use crate::figure::{Made, Plot, Request};
+use crate::figure::{Made, Request};
 
 /// The period in which congestion begins or ends in the figures' scenarios.
 pub(super) const CHANGE: usize = 15;
@@ -43,7 +44,7 @@ fn over_time(name: &str, numbers: &[f64]) -> (String, Vec<(f64, f64)>) {
 }
 
 /// Makes the plot of throughput and estimate.
-fn throughput(run: &Outcome) -> Plot {
+fn throughput(run: &Outcome) -> Chart {
     lines(
         "all clients: thousand I/Os in a period",
         "period",
@@ -55,7 +56,7 @@ fn throughput(run: &Outcome) -> Plot {
 }
 
 /// Makes the plot of C1.
-fn first_client(run: &Outcome) -> Plot {
+fn first_client(run: &Outcome) -> Chart {
     let done = run.completed(0..1);
     lines(
         "C1: thousand I/Os in a period",

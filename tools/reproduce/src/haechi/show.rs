@@ -1,10 +1,10 @@
 //! Common parts of the figures of Haechi.
 
 use pmem::experiments::{Distribution, Experiment, Outcome, System, Testbed, measure};
+use sluice_sim::report::Chart;
 
-use crate::figure::{Plot, Request};
-use crate::plot::bars::{Bars, Series};
-use crate::plot::{Chart, Line};
+use crate::figure::Request;
+use crate::plot::{self, Line};
 
 /// Seconds of the paper's figures that show what clients did in 30 periods of a second.
 pub(super) const THIRTY: f64 = 30.0;
@@ -59,32 +59,25 @@ pub(super) fn verdicts(outcome: &Outcome) -> Vec<&'static str> {
 }
 
 /// Makes a plot of bars with a group for each client. Heights are I/Os, shown in thousands.
-pub(super) fn by_client(title: &str, series: &[(&str, Vec<f64>)]) -> Plot {
+pub(super) fn by_client(title: &str, series: &[(&str, Vec<f64>)]) -> Chart {
     let clients = series.iter().map(|(_, heights)| heights.len()).max().unwrap_or(0);
     let groups = (1..=clients).map(|client| format!("C{client}")).collect();
     bars(title, groups, series)
 }
 
 /// Makes a plot of bars. Heights are I/Os, shown in thousands.
-pub(super) fn bars(title: &str, groups: Vec<String>, series: &[(&str, Vec<f64>)]) -> Plot {
-    let one = |(name, heights): &(&str, Vec<f64>)| Series {
-        name: (*name).to_owned(),
-        heights: heights.iter().map(|height| height / 1e3).collect(),
-    };
-    Plot::Bars(Bars { title: title.to_owned(), groups, series: series.iter().map(one).collect() })
+pub(super) fn bars(title: &str, groups: Vec<String>, series: &[(&str, Vec<f64>)]) -> Chart {
+    let thousands = |heights: &[f64]| heights.iter().map(|height| height / 1e3).collect::<Vec<_>>();
+    plot::bars(title, groups, series.iter().map(|(name, heights)| (*name, thousands(heights))))
 }
 
 /// Makes a plot of lines. Numbers are I/Os, shown in thousands.
-pub(super) fn lines(
-    title: &'static str,
-    x: &'static str,
-    lines: Vec<(String, Vec<(f64, f64)>)>,
-) -> Plot {
+pub(super) fn lines(title: &str, x: &str, lines: Vec<(String, Vec<(f64, f64)>)>) -> Chart {
     let one = |(name, points): (String, Vec<(f64, f64)>)| Line {
         name,
         points: points.into_iter().map(|(x, ios)| (x, ios / 1e3)).collect(),
     };
-    Plot::Lines(Chart { title, x, lines: lines.into_iter().map(one).collect() })
+    plot::lines(title, x, lines.into_iter().map(one).collect())
 }
 
 /// Returns the I/Os that each client has in 30 s, by the mean of the periods.

@@ -115,7 +115,7 @@ fn show(args: &Args, outcome: &Outcome) -> Made {
         "thousand I/Os in a period",
         &[("reserved", outcome.reserved.clone()), ("completed", outcome.means.clone())],
     );
-    Made { text, plots: vec![("haechi".to_owned(), plot)], off, ..Made::default() }
+    Made { text, plots: vec![("haechi", plot)], off, ..Made::default() }
 }
 
 #[cfg(test)]
