@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use sluice_sim::claim::{self, Claim, Judged, Verdict};
-use sluice_sim::progress::Progress;
+use sluice_sim::jobs;
 
 use super::figure::{Figure, Length, Made};
 use super::figures::{self, ABSENT};
@@ -73,34 +71,11 @@ fn all_of(
     wanted: &[&'static Figure],
     length: &Length,
 ) -> anyhow::Result<Vec<(&'static Figure, Made)>> {
-    let mut order: Vec<usize> = (0..wanted.len()).collect();
-    let weight = |place: usize| wanted.get(place).map_or(0, |figure| figure.weight);
-    order.sort_by_key(|place| std::cmp::Reverse(weight(*place)));
-    let total: u32 = wanted.iter().map(|figure| figure.weight).sum();
-    let next = AtomicUsize::new(0);
-    let state = Mutex::new((Progress::begin(), 0_u32, Vec::new()));
-    let work = || {
-        while let Some(place) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Some(figure) = wanted.get(*place) else { continue };
-            let made = figure.make(length).with_context(|| format!("{} failed", figure.name));
-            // Nothing panics while it holds the lock.
-            let Ok(mut state) = state.lock() else { return };
-            let (progress, done, all) = &mut *state;
-            *done += figure.weight;
-            progress.show(f64::from(*done) / f64::from(total.max(1)), figure.name);
-            all.push((*place, made));
-        }
+    let make = |figure: &&'static Figure, _: &mut dyn FnMut(f64)| {
+        let made = figure.make(length).with_context(|| format!("{} failed", figure.name))?;
+        Ok((*figure, made))
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(wanted.len());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
-    let (_, _, mut all) = state.into_inner().map_err(|_| anyhow!("a figure has panicked"))?;
-    all.sort_by_key(|(place, _)| *place);
-    let each = wanted.iter().zip(all);
-    each.map(|(figure, (_, made))| Ok((*figure, made?))).collect()
+    jobs::run_all(wanted, |figure| figure.weight, |figure| figure.name, make)?.into_iter().collect()
 }
 
 fn document(made: &[(&Figure, Made)], args: &Args) -> String {

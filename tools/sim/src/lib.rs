@@ -21,6 +21,7 @@ pub mod command;
 mod connection;
 pub mod device;
 mod host;
+pub mod jobs;
 pub mod load;
 pub mod measured;
 pub mod model;

@@ -1,15 +1,13 @@
 //! `sluice sim run`: a scenario of a user's own, on the target that ships.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, anyhow, ensure};
 use units::{Nanos, nanos};
 
 use super::made::Made;
+use crate::jobs;
 use crate::model::Model;
-use crate::progress::Progress;
 use crate::report::Report;
 use crate::scenario::{Outcome, Planned, Scenario, ScenarioError, goal_table, spread, worst_of};
 
@@ -89,39 +87,10 @@ pub fn show(report: &Report, args: &Args, json: bool, off: Vec<String>) -> anyho
     Ok(Made { text, off })
 }
 
-/// Runs all seeds, on as many threads as there are processors.
+/// Runs all seeds, on all processors.
 fn all(scenario: &Scenario, folder: &Path, seeds: &[u64]) -> anyhow::Result<Vec<Outcome>> {
-    let next = AtomicUsize::new(0);
-    let parts = Mutex::new((Progress::begin(), vec![0.0; seeds.len()]));
-    let outcomes = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(seed) = seeds.get(place) else { return };
-            let outcome = one(scenario, folder, *seed, &mut |part| {
-                // Nothing panics while it holds the lock.
-                let Ok(mut parts) = parts.lock() else { return };
-                let (progress, parts) = &mut *parts;
-                if let Some(of) = parts.get_mut(place) {
-                    *of = part;
-                }
-                let all = parts.iter().sum::<f64>() / parts.len().max(1) as f64;
-                progress.show(all, "");
-            });
-            if let Ok(mut outcomes) = outcomes.lock() {
-                outcomes.push((place, outcome));
-            }
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
-    let mut outcomes = outcomes.into_inner().map_err(|_| anyhow!("a run has panicked"))?;
-    outcomes.sort_by_key(|(place, _)| *place);
-    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+    let run = |seed: &u64, show: &mut dyn FnMut(f64)| one(scenario, folder, *seed, show);
+    jobs::run_all(seeds, |_| 1, |_| "", run)?.into_iter().collect()
 }
 
 /// Runs one seed. `progress` hears the part of it that is done.

@@ -12,16 +12,14 @@ mod sharing;
 mod small_tenant;
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use fastrand::Rng;
 
 use super::made::Made;
 use crate::claim::{Claim, Verdict};
+use crate::jobs;
 use crate::model::{Done, HostMeasured, Measured, Plan};
-use crate::progress::Progress;
 use crate::report::{Column, Report, Table};
 use crate::scenario::{Scenario, measure};
 
@@ -255,25 +253,12 @@ fn worst(
         .iter()
         .flat_map(|of| (0..u64::from(seeds)).map(|more| (*of, first.wrapping_add(more))))
         .collect();
-    let (next, state) = (AtomicUsize::new(0), Mutex::new((Progress::begin(), Vec::new())));
-    let work = || {
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some((promise, seed)) = runs.get(place) else { return };
-            let found = (promise.measure)(&Setting { seed: *seed, seconds, qos: true });
-            // Nothing panics while it holds the lock.
-            let Ok(mut state) = state.lock() else { return };
-            let (progress, all) = &mut *state;
-            all.push((place, found));
-            progress.show(all.len() as f64 / runs.len() as f64, promise.name);
-        }
+    let measure = |(promise, seed): &(&Promise, u64), _: &mut dyn FnMut(f64)| {
+        (promise.measure)(&Setting { seed: *seed, seconds, qos: true })
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.len());
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let (_, mut all) = state.into_inner().map_err(|_| anyhow!("a run has panicked"))?;
-    all.sort_by_key(|(place, _)| *place);
+    let all = jobs::run_all(&runs, |_| 1, |(promise, _)| promise.name, measure)?;
     let mut worst: Vec<Worst> = Vec::new();
-    for ((promise, seed), (_, found)) in runs.iter().zip(all) {
+    for ((promise, seed), found) in runs.iter().zip(all) {
         let found = found.with_context(|| format!("{}, seed {seed}", promise.name))?;
         for claim in found {
             let same = |one: &&mut Worst| {
