@@ -93,334 +93,253 @@ impl<T> Absent for Option<T> {
     }
 }
 
-/// Makes structs of parameters. Optional parameters that are `false` or `None` are left out of the request.
+/// Makes structs of parameters. A parameter with an example must be given. Others are left out of the request if they
+/// are `false` or `None`.
 macro_rules! params {
-    ($($(#[$doc:meta])* $name:ident {
-        needed {$(
-            $(#[$needed_doc:meta])*
-            $needed:ident: $needed_type:ty = $needed_values:expr, $example:literal;
-        )*}
-        optional {$(
-            $(#[$other_doc:meta])*
-            $other:ident: $other_type:ty = $other_values:expr;
-        )*}
-    })*) => {$(
-        $(#[$doc])*
+    ($($(#[$doc:meta])* $name:ident { $($fields:tt)* })*) => {$(
+        params!(@fields $name [$(#[$doc])*] {} [] $($fields)*);
+    )*};
+    // Moves the first field to the struct's fields and to its keys.
+    (@fields $name:ident $docs:tt {$($struct:tt)*} [$($keys:tt)*]
+        $(#[$doc:meta])* $field:ident: $type:ty = $values:expr, $example:literal; $($rest:tt)*
+    ) => {
+        params!(@fields $name $docs
+            {$($struct)* $(#[$doc])* pub $field: $type,}
+            [$($keys)* Parameter {
+                name: stringify!($field),
+                values: $values,
+                example: Some($example),
+            },]
+            $($rest)*);
+    };
+    (@fields $name:ident $docs:tt {$($struct:tt)*} [$($keys:tt)*]
+        $(#[$doc:meta])* $field:ident: $type:ty = $values:expr; $($rest:tt)*
+    ) => {
+        params!(@fields $name $docs
+            {$($struct)* $(#[$doc])*
+                #[serde(default, skip_serializing_if = "Absent::is_absent")]
+                pub $field: $type,}
+            [$($keys)* Parameter { name: stringify!($field), values: $values, example: None },]
+            $($rest)*);
+    };
+    (@fields $name:ident [$($docs:tt)*] $struct:tt $keys:tt) => {
+        $($docs)*
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        pub struct $name {
-            $($(#[$needed_doc])* pub $needed: $needed_type,)*
-            $($(#[$other_doc])*
-            #[serde(default, skip_serializing_if = "Absent::is_absent")]
-            pub $other: $other_type,)*
-        }
+        pub struct $name $struct
 
         impl Params for $name {
-            const KEYS: &'static [Parameter] = &[
-                $(Parameter {
-                    name: stringify!($needed),
-                    values: $needed_values,
-                    example: Some($example),
-                },)*
-                $(Parameter { name: stringify!($other), values: $other_values, example: None },)*
-            ];
+            const KEYS: &'static [Parameter] = &$keys;
         }
-    )*};
+    };
 }
 
 params! {
     /// No parameters.
-    Nothing { needed {} optional {} }
+    Nothing {}
 
     /// The parameters of `statistics` and `qos.show`.
     Buckets {
-        needed {}
-        optional {
-            /// Whether histograms come with the counts of their buckets.
-            buckets: bool = Values::Boolean;
-        }
+        /// Whether histograms come with the counts of their buckets.
+        buckets: bool = Values::Boolean;
     }
 
     /// The parameters of `event.list`.
     EventList {
-        needed {}
-        optional {
-            /// The number of the last event that the caller knows; `None` means none.
-            after: Option<u64> = Values::Number { min: 0, max: u64::MAX >> 1 };
-        }
+        /// The number of the last event that the caller knows; `None` means none.
+        after: Option<u64> = Values::Number { min: 0, max: u64::MAX >> 1 };
     }
 
     /// The parameters of `trace.start`.
     TraceStart {
-        needed {}
-        optional {
-            /// The NQN of the host; `None` selects all.
-            host: Option<String> = Values::Nqn;
-            /// The NQN of the subsystem; `None` selects all.
-            subsystem: Option<String> = Values::Nqn;
-            /// The namespace; `None` selects all.
-            nsid: Option<u32> = Values::NSID;
-            /// The class's name; `None` selects all.
-            class: Option<String> = Values::Class;
-            /// The least time of a command in the target in ns; `None` means 0.
-            slower_than_ns: Option<u64> = Values::Number { min: 0, max: u64::MAX >> 1 };
-        }
+        /// The NQN of the host; `None` selects all.
+        host: Option<String> = Values::Nqn;
+        /// The NQN of the subsystem; `None` selects all.
+        subsystem: Option<String> = Values::Nqn;
+        /// The namespace; `None` selects all.
+        nsid: Option<u32> = Values::NSID;
+        /// The class's name; `None` selects all.
+        class: Option<String> = Values::Class;
+        /// The least time of a command in the target in ns; `None` means 0.
+        slower_than_ns: Option<u64> = Values::Number { min: 0, max: u64::MAX >> 1 };
     }
 
     /// The parameters of `trace.read`.
     TraceRead {
-        needed {
-            /// The number that `trace.start` returned.
-            trace: u64 = Values::Number { min: 0, max: u64::MAX >> 1 }, "1";
-        }
-        optional {
-            /// Whether the trace ends.
-            stop: bool = Values::Boolean;
-        }
+        /// The number that `trace.start` returned.
+        trace: u64 = Values::Number { min: 0, max: u64::MAX >> 1 }, "1";
+        /// Whether the trace ends.
+        stop: bool = Values::Boolean;
     }
 
     /// The parameters of `log.level`.
     LogLevel {
-        needed {}
-        optional {
-            /// The new level; `None` leaves it.
-            level: Option<String> = Values::Text("a level or filter of the log");
-        }
+        /// The new level; `None` leaves it.
+        level: Option<String> = Values::Text("a level or filter of the log");
     }
 
     /// The parameters of `reload`.
     Reload {
-        needed {}
-        optional {
-            /// Whether to proceed although hosts lose objects that they use.
-            force: bool = Values::Boolean;
-            /// Whether to only list the changes.
-            check: bool = Values::Boolean;
-        }
+        /// Whether to proceed although hosts lose objects that they use.
+        force: bool = Values::Boolean;
+        /// Whether to only list the changes.
+        check: bool = Values::Boolean;
     }
 
     /// The parameters of `config.apply`.
     ConfigApply {
-        needed {
-            /// The configuration, as the content of a file.
-            text: String = Values::Text("the content of a configuration file"), "\"[target]…\"";
-        }
-        optional {
-            /// Whether to proceed although hosts lose objects that they use.
-            force: bool = Values::Boolean;
-            /// Whether to only list the changes.
-            check: bool = Values::Boolean;
-        }
+        /// The configuration, as the content of a file.
+        text: String = Values::Text("the content of a configuration file"), "\"[target]…\"";
+        /// Whether to proceed although hosts lose objects that they use.
+        force: bool = Values::Boolean;
+        /// Whether to only list the changes.
+        check: bool = Values::Boolean;
     }
 
     /// The parameters of `shutdown`.
     Shutdown {
-        needed {}
-        optional {
-            /// Whether the daemon ends without settling commands in flight.
-            now: bool = Values::Boolean;
-        }
+        /// Whether the daemon ends without settling commands in flight.
+        now: bool = Values::Boolean;
     }
 
     /// The parameters of `subsystem.remove`.
     SubsystemRemove {
-        needed {
-            /// The subsystem's NQN.
-            nqn: String = Values::Nqn, "the subsystem's NQN";
-        }
-        optional {
-            /// Whether connected hosts may lose the object.
-            force: bool = Values::Boolean;
-        }
+        /// The subsystem's NQN.
+        nqn: String = Values::Nqn, "the subsystem's NQN";
+        /// Whether connected hosts may lose the object.
+        force: bool = Values::Boolean;
     }
 
     /// The parameters of methods that list objects of one subsystem, or of all.
     OfSubsystem {
-        needed {}
-        optional {
-            /// The NQN of the subsystem; `None` means all.
-            subsystem: Option<String> = Values::Nqn;
-        }
+        /// The NQN of the subsystem; `None` means all.
+        subsystem: Option<String> = Values::Nqn;
     }
 
     /// The parameters of `host.keys`.
     OfHost {
-        needed {}
-        optional {
-            /// The host's NQN; `None` means all hosts that have keys.
-            host: Option<String> = Values::Nqn;
-        }
+        /// The host's NQN; `None` means all hosts that have keys.
+        host: Option<String> = Values::Nqn;
     }
 
     /// The parameters of `namespace.remove`.
     NamespaceRemove {
-        needed {
-            /// The subsystem's NQN.
-            subsystem: String = Values::Nqn, "the subsystem's NQN";
-            /// The namespace identifier.
-            nsid: u32 = Values::NSID, "1";
-        }
-        optional {
-            /// Whether connected hosts may lose the object.
-            force: bool = Values::Boolean;
-        }
+        /// The subsystem's NQN.
+        subsystem: String = Values::Nqn, "the subsystem's NQN";
+        /// The namespace identifier.
+        nsid: u32 = Values::NSID, "1";
+        /// Whether connected hosts may lose the object.
+        force: bool = Values::Boolean;
     }
 
     /// The parameters of `namespace.resize`.
     NamespaceResize {
-        needed {
-            /// The subsystem's NQN.
-            subsystem: String = Values::Nqn, "the subsystem's NQN";
-            /// The namespace identifier.
-            nsid: u32 = Values::NSID, "1";
-        }
-        optional {
-            /// The new size; `None` means the size that the file or device has now.
-            size: Option<Setting> = Values::SIZE;
-            /// Whether connected hosts may lose data beyond the new end.
-            force: bool = Values::Boolean;
-        }
+        /// The subsystem's NQN.
+        subsystem: String = Values::Nqn, "the subsystem's NQN";
+        /// The namespace identifier.
+        nsid: u32 = Values::NSID, "1";
+        /// The new size; `None` means the size that the file or device has now.
+        size: Option<Setting> = Values::SIZE;
+        /// Whether connected hosts may lose data beyond the new end.
+        force: bool = Values::Boolean;
     }
 
     /// The parameters of `namespace.retry`.
     NamespaceRetry {
-        needed {}
-        optional {
-            /// The NQN of the subsystem; `None` means all.
-            subsystem: Option<String> = Values::Nqn;
-            /// The namespace identifier; `None` means all namespaces.
-            nsid: Option<u32> = Values::NSID;
-        }
+        /// The NQN of the subsystem; `None` means all.
+        subsystem: Option<String> = Values::Nqn;
+        /// The namespace identifier; `None` means all namespaces.
+        nsid: Option<u32> = Values::NSID;
     }
 
     /// The parameters of `listener.remove`.
     ListenerRemove {
-        needed {
-            /// IP address and port; for an RDMA listener with the prefix `rdma:`.
-            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
-        }
-        optional {
-            /// Whether hosts that are connected through the listener may lose their controllers.
-            force: bool = Values::Boolean;
-        }
+        /// IP address and port; for an RDMA listener with the prefix `rdma:`.
+        address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
+        /// Whether hosts that are connected through the listener may lose their controllers.
+        force: bool = Values::Boolean;
     }
 
     /// The parameters of `host.remove`.
     HostRemove {
-        needed {
-            /// The subsystem's NQN.
-            subsystem: String = Values::Nqn, "the subsystem's NQN";
-            /// The host's NQN.
-            host: String = Values::Nqn, "the host's NQN";
-        }
-        optional {
-            /// Whether the host may lose the subsystem while it is connected.
-            force: bool = Values::Boolean;
-        }
+        /// The subsystem's NQN.
+        subsystem: String = Values::Nqn, "the subsystem's NQN";
+        /// The host's NQN.
+        host: String = Values::Nqn, "the host's NQN";
+        /// Whether the host may lose the subsystem while it is connected.
+        force: bool = Values::Boolean;
     }
 
     /// The parameters of `host.any`.
     HostAny {
-        needed {
-            /// The subsystem's NQN.
-            subsystem: String = Values::Nqn, "the subsystem's NQN";
-            /// Whether any host may connect.
-            allow: bool = Values::Boolean, "true or false";
-        }
-        optional {
-            /// Whether hosts that are connected may lose their permission.
-            force: bool = Values::Boolean;
-        }
+        /// The subsystem's NQN.
+        subsystem: String = Values::Nqn, "the subsystem's NQN";
+        /// Whether any host may connect.
+        allow: bool = Values::Boolean, "true or false";
+        /// Whether hosts that are connected may lose their permission.
+        force: bool = Values::Boolean;
     }
 
     /// The parameters of `qos.listener`.
     ListenerClass {
-        needed {
-            /// IP address and port; for an RDMA listener with the prefix `rdma:`.
-            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
-            /// The class's name; `None` means that the listener gives its connections no class.
-            class: Option<String> = Values::Class, "\"high\", or null for none";
-        }
-        optional {}
+        /// IP address and port; for an RDMA listener with the prefix `rdma:`.
+        address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
+        /// The class's name; `None` means that the listener gives its connections no class.
+        class: Option<String> = Values::Class, "\"high\", or null for none";
     }
 
     /// The parameters of `qos.namespace`.
     NamespaceClass {
-        needed {
-            /// The subsystem's NQN.
-            subsystem: String = Values::Nqn, "the subsystem's NQN";
-            /// The namespace identifier.
-            nsid: u32 = Values::NSID, "1";
-            /// The class's name; `None` means that the namespace gives its commands no class.
-            class: Option<String> = Values::Class, "\"high\", or null for none";
-        }
-        optional {}
+        /// The subsystem's NQN.
+        subsystem: String = Values::Nqn, "the subsystem's NQN";
+        /// The namespace identifier.
+        nsid: u32 = Values::NSID, "1";
+        /// The class's name; `None` means that the namespace gives its commands no class.
+        class: Option<String> = Values::Class, "\"high\", or null for none";
     }
 
     /// The parameters of `pmem.profile`.
     PmemProfile {
-        needed {}
-        optional {
-            /// The number of periods; `None` means 10.
-            periods: Option<u32> = Values::Number { min: 2, max: 1000 };
-        }
+        /// The number of periods; `None` means 10.
+        periods: Option<u32> = Values::Number { min: 2, max: 1000 };
     }
 
     /// The parameters of `session.remove`.
     SessionRemove {
-        needed {
-            /// The session's name.
-            name: String = Values::Session, "\"gold\"";
-        }
-        optional {}
+        /// The session's name.
+        name: String = Values::Session, "\"gold\"";
     }
 
     /// The parameters of `profile.remove`.
     ProfileRemove {
-        needed {
-            /// The profile's name.
-            name: String = Values::Profile, "\"gold\"";
-        }
-        optional {}
+        /// The profile's name.
+        name: String = Values::Profile, "\"gold\"";
     }
 
     /// The parameters of `session.release`.
     SessionRelease {
-        needed {
-            /// The session's name.
-            session: String = Values::Session, "\"gold\"";
-        }
-        optional {}
+        /// The session's name.
+        session: String = Values::Session, "\"gold\"";
     }
 
     /// The parameters of `network.listener`.
     ListenerLink {
-        needed {
-            /// IP address and port; for an RDMA listener with the prefix `rdma:`.
-            address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
-            /// The link's name; `None` means the default one.
-            link: Option<String> = Values::AnyLink, "\"east\", or null for the default one";
-        }
-        optional {}
+        /// IP address and port; for an RDMA listener with the prefix `rdma:`.
+        address: String = Values::Endpoint, "\"0.0.0.0:4420\"";
+        /// The link's name; `None` means the default one.
+        link: Option<String> = Values::AnyLink, "\"east\", or null for the default one";
     }
 
     /// The parameters of `link.remove`.
     LinkRemove {
-        needed {
-            /// The link's name.
-            name: String = Values::Link, "\"east\"";
-        }
-        optional {}
+        /// The link's name.
+        name: String = Values::Link, "\"east\"";
     }
 
     /// The parameters of `region.remove`.
     RegionRemove {
-        needed {
-            /// The region's name.
-            name: String = Values::Region, "\"log\"";
-        }
-        optional {
-            /// Whether connected clients may lose the region.
-            force: bool = Values::Boolean;
-        }
+        /// The region's name.
+        name: String = Values::Region, "\"log\"";
+        /// Whether connected clients may lose the region.
+        force: bool = Values::Boolean;
     }
 }
