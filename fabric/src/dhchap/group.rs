@@ -42,66 +42,39 @@ impl fmt::Debug for Exponent {
     }
 }
 
-/// A Diffie-Hellman group (DHgID).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
-    /// 00h: none. The challenges are used as they are.
-    Null,
-    /// 01h: ffdhe2048.
-    Ffdhe2048,
-    /// 02h: ffdhe3072.
-    Ffdhe3072,
-    /// 03h: ffdhe4096.
-    Ffdhe4096,
-    /// 04h: ffdhe6144.
-    Ffdhe6144,
-    /// 05h: ffdhe8192.
-    Ffdhe8192,
+units::named! {
+    /// A Diffie-Hellman group (DHgID).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Group {
+        /// 00h: none. The challenges are used as they are.
+        Null = 0 => "null",
+        /// 01h: ffdhe2048.
+        Ffdhe2048 = 1 => "ffdhe2048",
+        /// 02h: ffdhe3072.
+        Ffdhe3072 = 2 => "ffdhe3072",
+        /// 03h: ffdhe4096.
+        Ffdhe4096 = 3 => "ffdhe4096",
+        /// 04h: ffdhe6144.
+        Ffdhe6144 = 4 => "ffdhe6144",
+        /// 05h: ffdhe8192.
+        Ffdhe8192 = 5 => "ffdhe8192",
+    }
 }
 
 impl Group {
-    /// All of them, by their identifiers.
-    pub const ALL: [Self; 6] = [
-        Self::Null,
-        Self::Ffdhe2048,
-        Self::Ffdhe3072,
-        Self::Ffdhe4096,
-        Self::Ffdhe6144,
-        Self::Ffdhe8192,
-    ];
     /// The length of the longest value, in bytes.
     pub const LONGEST: usize = 1024;
 
     /// Returns DHgID.
     #[must_use]
     pub const fn id(self) -> u8 {
-        match self {
-            Self::Null => 0,
-            Self::Ffdhe2048 => 1,
-            Self::Ffdhe3072 => 2,
-            Self::Ffdhe4096 => 3,
-            Self::Ffdhe6144 => 4,
-            Self::Ffdhe8192 => 5,
-        }
+        self as u8
     }
 
     /// Returns the group with that DHgID.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|group| group.id() == id)
-    }
-
-    /// Returns the name, as the configuration has it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Ffdhe2048 => "ffdhe2048",
-            Self::Ffdhe3072 => "ffdhe3072",
-            Self::Ffdhe4096 => "ffdhe4096",
-            Self::Ffdhe6144 => "ffdhe6144",
-            Self::Ffdhe8192 => "ffdhe8192",
-        }
     }
 
     /// Returns the length of a value (DHVLEN), in bytes.

@@ -4,47 +4,33 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A hash function (HashID).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hash {
-    /// 01h: SHA-256.
-    Sha256,
-    /// 02h: SHA-384.
-    Sha384,
-    /// 03h: SHA-512.
-    Sha512,
+units::named! {
+    /// A hash function (HashID).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Hash {
+        /// 01h: SHA-256.
+        Sha256 = 1 => "sha256",
+        /// 02h: SHA-384.
+        Sha384 = 2 => "sha384",
+        /// 03h: SHA-512.
+        Sha512 = 3 => "sha512",
+    }
 }
 
 impl Hash {
-    /// All of them, by their identifiers.
-    pub const ALL: [Self; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
     /// The length of the longest value, in bytes.
     pub const LONGEST: usize = 64;
 
     /// Returns HashID.
     #[must_use]
     pub const fn id(self) -> u8 {
-        match self {
-            Self::Sha256 => 1,
-            Self::Sha384 => 2,
-            Self::Sha512 => 3,
-        }
+        self as u8
     }
 
     /// Returns the function with that HashID.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|hash| hash.id() == id)
-    }
-
-    /// Returns the name, as the configuration has it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Sha384 => "sha384",
-            Self::Sha512 => "sha512",
-        }
     }
 
     /// Returns the length of a value, in bytes.

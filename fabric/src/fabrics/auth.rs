@@ -105,19 +105,19 @@ impl AuthKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthFailure {
     /// 01h: the response does not match the secret.
-    Failed,
+    Failed = 1,
     /// 02h: authentication protocol not usable.
-    Protocol,
+    Protocol = 2,
     /// 03h: secure channel concatenation mismatch.
-    Concatenation,
+    Concatenation = 3,
     /// 04h: hash function not usable.
-    Hash,
+    Hash = 4,
     /// 05h: Diffie-Hellman group not usable.
-    Group,
+    Group = 5,
     /// 06h: incorrect payload.
-    Payload,
+    Payload = 6,
     /// 07h: incorrect protocol message.
-    Message,
+    Message = 7,
 }
 
 impl AuthFailure {
@@ -135,15 +135,7 @@ impl AuthFailure {
     /// Returns the reason code explanation.
     #[must_use]
     pub const fn id(self) -> u8 {
-        match self {
-            Self::Failed => 1,
-            Self::Protocol => 2,
-            Self::Concatenation => 3,
-            Self::Hash => 4,
-            Self::Group => 5,
-            Self::Payload => 6,
-            Self::Message => 7,
-        }
+        self as u8
     }
 
     /// Returns the reason of an explanation; [`Self::Failed`] for an unknown one.
@@ -203,23 +195,19 @@ impl AuthHeader {
 pub enum Concatenation {
     /// 00h (NOSC): it makes none.
     #[default]
-    None,
+    None = 0,
     /// 02h (NEWTLSPSK): it makes a PSK of TLS, of which a connection without TLS is followed by others
     /// with it.
-    New,
+    New = 2,
     /// 03h (REPLACETLSPSK): it negotiates a PSK that replaces the connection's generated one.
-    Replace,
+    Replace = 3,
 }
 
 impl Concatenation {
     /// Returns SC_C.
     #[must_use]
     pub const fn id(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::New => 2,
-            Self::Replace => 3,
-        }
+        self as u8
     }
 }
 

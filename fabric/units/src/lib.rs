@@ -5,12 +5,14 @@
 //!   each of them.
 //! - [`Calendar`]: pending events, ordered by time.
 //! - [`Average`], [`follow`]: means in which the latest samples count most.
+//! - [`named!`]: enums whose variants have names.
 //! - [`QueueWeights`]: the weights by which a host orders its own queues.
 #![forbid(unsafe_code)]
 
 mod average;
 mod calendar;
 mod class;
+mod named;
 mod time;
 mod weights;
 

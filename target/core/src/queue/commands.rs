@@ -116,29 +116,31 @@ impl Source {
     }
 }
 
-/// The states without their contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Free,
-    Collecting,
-    Deferred,
-    Failing,
-    R2tTurn,
-    MemoryTurn,
-    DataBuffer,
-    Promised,
-    Filling,
-    Lent,
-    Parked,
-    DeviceTurn,
-    ReadTurn,
-    ReadBuffer,
-    InDevice,
-    Slicing,
-    SliceTurn,
-    SliceInDevice,
-    AnswerTurn,
-    Withdrawn,
+units::named! {
+    /// The states without their contents.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum Kind {
+        Free => "free",
+        Collecting => "collecting",
+        Deferred => "deferred",
+        Failing => "failing",
+        R2tTurn => "r2t_turn",
+        MemoryTurn => "memory_turn",
+        DataBuffer => "data_buffer",
+        Promised => "promised",
+        Filling => "filling",
+        Lent => "lent",
+        Parked => "parked",
+        DeviceTurn => "device_turn",
+        ReadTurn => "read_turn",
+        ReadBuffer => "read_buffer",
+        InDevice => "in_device",
+        Slicing => "slicing",
+        SliceTurn => "slice_turn",
+        SliceInDevice => "slice_in_device",
+        AnswerTurn => "answer_turn",
+        Withdrawn => "withdrawn",
+    }
 }
 
 impl Kind {
@@ -186,56 +188,6 @@ impl Kind {
             Self::DeviceTurn | Self::Slicing | Self::SliceTurn | Self::AnswerTurn => Part::Order,
             Self::InDevice | Self::SliceInDevice => Part::Device,
             Self::Free | Self::Withdrawn => Part::Reply,
-        }
-    }
-
-    /// All states, in the order of their declaration.
-    pub(crate) const ALL: [Self; 20] = [
-        Self::Free,
-        Self::Collecting,
-        Self::Deferred,
-        Self::Failing,
-        Self::R2tTurn,
-        Self::MemoryTurn,
-        Self::DataBuffer,
-        Self::Promised,
-        Self::Filling,
-        Self::Lent,
-        Self::Parked,
-        Self::DeviceTurn,
-        Self::ReadTurn,
-        Self::ReadBuffer,
-        Self::InDevice,
-        Self::Slicing,
-        Self::SliceTurn,
-        Self::SliceInDevice,
-        Self::AnswerTurn,
-        Self::Withdrawn,
-    ];
-
-    /// Names the state, for metrics and messages.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Collecting => "collecting",
-            Self::Deferred => "deferred",
-            Self::Failing => "failing",
-            Self::R2tTurn => "r2t_turn",
-            Self::MemoryTurn => "memory_turn",
-            Self::DataBuffer => "data_buffer",
-            Self::Promised => "promised",
-            Self::Filling => "filling",
-            Self::Lent => "lent",
-            Self::Parked => "parked",
-            Self::DeviceTurn => "device_turn",
-            Self::ReadTurn => "read_turn",
-            Self::ReadBuffer => "read_buffer",
-            Self::InDevice => "in_device",
-            Self::Slicing => "slicing",
-            Self::SliceTurn => "slice_turn",
-            Self::SliceInDevice => "slice_in_device",
-            Self::AnswerTurn => "answer_turn",
-            Self::Withdrawn => "withdrawn",
         }
     }
 }

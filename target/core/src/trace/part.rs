@@ -1,77 +1,38 @@
 //! The parts of a command's time.
 
-/// A part of a command's time in the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// The command was received, but its connection was paused: a backlog was full, the host did not read its answers,
-    /// or other hosts had their turns.
-    Input,
-    /// The network's stage delayed the request for the host's data (R2T).
-    R2t,
-    /// The command waited for its share of the memory for data.
-    Memory,
-    /// The command had its share of the memory, and waited for a free buffer.
-    Buffer,
-    /// The host sent the data that it was asked for.
-    Data,
-    /// A limit of a session on commands per second.
-    Iops,
-    /// A limit of a session on bytes per second.
-    Bandwidth,
-    /// The operation or payload credits of a session.
-    Credits,
-    /// The device was left to reservations of other tenants.
-    Reservation,
-    /// The device was left to other commands by the order of classes, sessions, hosts and queues.
-    Order,
-    /// The device held as much as its window allows.
-    Window,
-    /// The device executed the command.
-    Device,
-    /// The answer waited for its turn on the connection.
-    Reply,
-    /// The answer was with the kernel's socket, or with the RDMA device, until all of its batch was sent.
-    Socket,
-}
-
-impl Part {
-    /// All parts, in the order in which a write passes through them.
-    pub const ALL: [Self; 14] = [
-        Self::Input,
-        Self::R2t,
-        Self::Memory,
-        Self::Buffer,
-        Self::Data,
-        Self::Iops,
-        Self::Bandwidth,
-        Self::Credits,
-        Self::Reservation,
-        Self::Order,
-        Self::Window,
-        Self::Device,
-        Self::Reply,
-        Self::Socket,
-    ];
-
-    /// Returns the part's name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Input => "input",
-            Self::R2t => "r2t",
-            Self::Memory => "memory",
-            Self::Buffer => "buffer",
-            Self::Data => "data",
-            Self::Iops => "iops",
-            Self::Bandwidth => "bandwidth",
-            Self::Credits => "credits",
-            Self::Reservation => "reservation",
-            Self::Order => "order",
-            Self::Window => "window",
-            Self::Device => "device",
-            Self::Reply => "reply",
-            Self::Socket => "socket",
-        }
+units::named! {
+    /// A part of a command's time in the target. The variants are in the order in which a write passes through them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Part {
+        /// The command was received, but its connection was paused: a backlog was full, the host did not read its
+        /// answers, or other hosts had their turns.
+        Input => "input",
+        /// The network's stage delayed the request for the host's data (R2T).
+        R2t => "r2t",
+        /// The command waited for its share of the memory for data.
+        Memory => "memory",
+        /// The command had its share of the memory, and waited for a free buffer.
+        Buffer => "buffer",
+        /// The host sent the data that it was asked for.
+        Data => "data",
+        /// A limit of a session on commands per second.
+        Iops => "iops",
+        /// A limit of a session on bytes per second.
+        Bandwidth => "bandwidth",
+        /// The operation or payload credits of a session.
+        Credits => "credits",
+        /// The device was left to reservations of other tenants.
+        Reservation => "reservation",
+        /// The device was left to other commands by the order of classes, sessions, hosts and queues.
+        Order => "order",
+        /// The device held as much as its window allows.
+        Window => "window",
+        /// The device executed the command.
+        Device => "device",
+        /// The answer waited for its turn on the connection.
+        Reply => "reply",
+        /// The answer was with the kernel's socket, or with the RDMA device, until all of its batch was sent.
+        Socket => "socket",
     }
 }
 
