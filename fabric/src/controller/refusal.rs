@@ -27,275 +27,184 @@ impl Rejected {
     }
 }
 
-/// The reason for which a Connect command failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Refusal {
+/// Makes [`Refusal`]: each reason with its kind, its completion, and its text.
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $reason:ident, $kind:ident, $answer:expr, $text:literal;)*) => {
+        /// The reason for which a Connect command failed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Refusal {
+            $($(#[$doc])* $reason,)*
+        }
+
+        impl Refusal {
+            /// Returns the kind of the reason.
+            #[must_use]
+            pub const fn kind(self) -> RefusalKind {
+                match self {
+                    $(Self::$reason => RefusalKind::$kind,)*
+                }
+            }
+
+            /// Returns the reason in words.
+            #[must_use]
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $text,)*
+                }
+            }
+
+            /// Returns status and result of the Connect's completion (NVMe base 2.0, section 6.3).
+            pub(super) fn rejected(self) -> Rejected {
+                let (status, result) = match self {
+                    $(Self::$reason => $answer,)*
+                };
+                Rejected { status, result, reason: self }
+            }
+        }
+    };
+}
+
+refusals! {
     /// The first command of a connection is another one.
-    NotConnect,
+    NotConnect, Malformed, permanent(Status::COMMAND_SEQUENCE_ERROR),
+        "its first command is not Connect";
     /// The connection is a queue already.
-    Connected,
+    Connected, Malformed, permanent(Status::COMMAND_SEQUENCE_ERROR),
+        "the queue is connected already";
     /// The data is not 1024 bytes.
-    DataLength,
+    DataLength, Malformed, permanent(Status::DATA_SGL_LENGTH_INVALID),
+        "the Connect data is not 1024 bytes long";
     /// RECFMT is not 0.
-    Format,
+    Format, Malformed, permanent(Status::CONNECT_INCOMPATIBLE_FORMAT),
+        "the record format (RECFMT) is unknown";
     /// SQSIZE is 0 or beyond the queue's limit.
-    QueueSize,
+    QueueSize, Malformed, parameter(ConnectField::SqSize),
+        "the queue size (SQSIZE) is 0 or more than the queue may have";
     /// HOSTID is 0.
-    NoHostId,
+    NoHostId, Malformed, parameter(ConnectField::HostId), "the host identifier (HOSTID) is 0";
     /// HOSTNQN is not text ended by NUL.
-    HostName,
+    HostName, Malformed, parameter(ConnectField::HostNqn), "the host NQN is not text ended by NUL";
     /// SUBNQN is empty or not text ended by NUL.
-    SubsystemName,
+    SubsystemName, Malformed, parameter(ConnectField::SubNqn),
+        "the subsystem NQN is empty or not text ended by NUL";
     /// The listener was removed.
-    NoListener,
+    NoListener, Subsystem, parameter(ConnectField::SubNqn), "the listener is being removed";
     /// The target is draining.
-    Draining,
+    Draining, Draining, retryable(Status::CONNECT_CONTROLLER_BUSY), "the target is ending";
     /// There is no such subsystem.
-    NoSubsystem,
+    NoSubsystem, Subsystem, parameter(ConnectField::SubNqn), "there is no such subsystem";
     /// The subsystem is not served on the listener.
-    NotServedHere,
+    NotServedHere, Subsystem, parameter(ConnectField::SubNqn),
+        "the subsystem is not served on this listener";
     /// The host is not in the subsystem's list.
-    HostNotAllowed,
+    HostNotAllowed, Host, host(ConnectField::HostNqn), "the host is not in the subsystem's list";
     /// The host is in the subsystem's list, but not with this address.
-    AddressNotAllowed,
+    AddressNotAllowed, Address, host(ConnectField::HostNqn),
+        "the host may not come from this address";
     /// The connection's TLS key belongs to another host.
-    OtherTlsHost,
+    OtherTlsHost, Authentication, host(ConnectField::HostNqn),
+        "the TLS key of the connection belongs to another host";
     /// The connection's TLS key is for another subsystem.
-    OtherTlsSubsystem,
+    OtherTlsSubsystem, Authentication, host(ConnectField::SubNqn),
+        "the TLS key of the connection is for another subsystem";
     /// The connection is not over TLS, and must be: the host has a TLS key, or the listener has no
     /// others.
-    NoTls,
+    NoTls, Authentication, host(ConnectField::HostNqn),
+        "the connection is not over TLS, which the host has a key for or the listener requires";
     /// The controller's admin queue is over TLS, and this one is not.
-    OnlyWithTls,
+    OnlyWithTls, Authentication, host(ConnectField::HostNqn),
+        "the controller's admin queue is over TLS, and so must its I/O queues be";
     /// Authentication is required by the target, the listener or the subsystem; the host has no
     /// secret, and the connection is not over TLS.
-    Unauthenticated,
+    Unauthenticated, Authentication, host(ConnectField::HostNqn),
+        "authentication is required (require_authentication), and the host has neither a secret \
+         nor a TLS key in use on this connection";
     /// The host has failed to prove itself at this address, and has to wait.
-    TooManyTries,
+    TooManyTries, Authentication, retryable(Status::CONNECT_CONTROLLER_BUSY),
+        "the host has failed to prove itself from this address, and has to wait up to a minute";
     /// There are as many controllers as there can be.
-    TooManyControllers,
+    TooManyControllers, Room, retryable(Status::CONNECT_CONTROLLER_BUSY),
+        "there are as many controllers as there can be";
     /// All connections that there can be are promised to hosts.
-    TooManyConnections,
+    TooManyConnections, Room, retryable(Status::CONNECT_CONTROLLER_BUSY),
+        "all connections are promised to hosts (max_connections)";
     /// The peer's address has as many connections as one may have.
-    TooManyOfAddress,
+    TooManyOfAddress, Room, retryable(Status::CONNECT_CONTROLLER_BUSY),
+        "its address has as many connections as one may have (max_address_connections, a quarter \
+         of max_discovery)";
     /// There are as many discovery controllers as there can be.
-    TooManyDiscovery,
+    TooManyDiscovery, Room, retryable(Status::CONNECT_CONTROLLER_BUSY),
+        "there are as many discovery controllers as there can be (max_discovery)";
     /// A discovery controller's keep alive timeout is too long.
-    KeepAliveTime,
+    KeepAliveTime, Malformed, permanent(Status::KEEP_ALIVE_INVALID),
+        "a discovery controller's keep-alive time is at most discovery_keep_alive";
     /// CNTLID asks for a certain controller: all are dynamic.
-    StaticController,
+    StaticController, Queue, parameter(ConnectField::CntlId),
+        "it asks for a certain controller, and all are dynamic";
     /// There is no controller with this CNTLID.
-    NoController,
+    NoController, Queue, parameter(ConnectField::CntlId), "there is no such controller";
     /// The controller belongs to another subsystem.
-    OtherSubsystem,
+    OtherSubsystem, Queue, parameter(ConnectField::CntlId),
+        "the controller belongs to another subsystem";
     /// The controller belongs to another host (by HOSTNQN).
-    OtherHost,
+    OtherHost, Queue, parameter(ConnectField::HostNqn), "the controller belongs to another host";
     /// The controller was connected with another HOSTID.
-    OtherHostId,
+    OtherHostId, Queue, parameter(ConnectField::HostId),
+        "the controller was connected with another host identifier";
     /// A discovery controller has no I/O queues.
-    NoIoQueues,
+    NoIoQueues, Queue, parameter(ConnectField::Qid), "discovery controllers have no I/O queues";
     /// The controller is not enabled, or is shutting down.
-    NotEnabled,
+    NotEnabled, Queue, parameter(ConnectField::Qid), "the controller is not enabled";
     /// The host was granted fewer I/O queues.
-    QueueId,
+    QueueId, Queue, parameter(ConnectField::Qid), "the host was granted fewer I/O queues";
     /// The I/O queue is connected already.
-    QueueInUse,
+    QueueInUse, Queue, retryable(Status::COMMAND_SEQUENCE_ERROR),
+        "the I/O queue is connected already";
     /// The transport's connection was made for another queue.
-    OtherQueue,
+    OtherQueue, Queue, parameter(ConnectField::Qid),
+        "the connection was made for a queue with another identifier";
 }
 
-/// A kind of reasons for which Connects fail: those with the same remedy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefusalKind {
-    /// The host is not in the subsystem's list.
-    Host,
-    /// The host may not come from its address.
-    Address,
-    /// The host has failed to prove itself.
-    Authentication,
-    /// There is no such subsystem on the listener.
-    Subsystem,
-    /// There is no room for one more controller, queue or connection.
-    Room,
-    /// The target is ending.
-    Draining,
-    /// The queue does not belong to a controller that takes it.
-    Queue,
-    /// The command or its data is not as hosts send them.
-    Malformed,
+/// Makes an answer after which no retry helps.
+fn permanent(status: Status) -> (Status, u64) {
+    (status.dnr(), 0)
 }
 
-impl RefusalKind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
-        Self::Host,
-        Self::Address,
-        Self::Authentication,
-        Self::Subsystem,
-        Self::Room,
-        Self::Draining,
-        Self::Queue,
-        Self::Malformed,
-    ];
-
-    /// Returns the kind's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Address => "address",
-            Self::Authentication => "authentication",
-            Self::Subsystem => "subsystem",
-            Self::Room => "room",
-            Self::Draining => "draining",
-            Self::Queue => "queue",
-            Self::Malformed => "malformed",
-        }
-    }
+/// Makes an answer after which a retry may help.
+fn retryable(status: Status) -> (Status, u64) {
+    (status, 0)
 }
 
-impl Refusal {
-    /// Returns the kind of the reason.
-    #[must_use]
-    pub const fn kind(self) -> RefusalKind {
-        match self {
-            Self::HostNotAllowed => RefusalKind::Host,
-            Self::AddressNotAllowed => RefusalKind::Address,
-            Self::OtherTlsHost
-            | Self::OtherTlsSubsystem
-            | Self::NoTls
-            | Self::OnlyWithTls
-            | Self::Unauthenticated
-            | Self::TooManyTries => RefusalKind::Authentication,
-            Self::NoListener | Self::NoSubsystem | Self::NotServedHere => RefusalKind::Subsystem,
-            Self::TooManyControllers
-            | Self::TooManyConnections
-            | Self::TooManyOfAddress
-            | Self::TooManyDiscovery => RefusalKind::Room,
-            Self::Draining => RefusalKind::Draining,
-            Self::StaticController
-            | Self::NoController
-            | Self::OtherSubsystem
-            | Self::OtherHost
-            | Self::OtherHostId
-            | Self::NoIoQueues
-            | Self::NotEnabled
-            | Self::QueueId
-            | Self::QueueInUse
-            | Self::OtherQueue => RefusalKind::Queue,
-            Self::NotConnect
-            | Self::Connected
-            | Self::DataLength
-            | Self::Format
-            | Self::QueueSize
-            | Self::NoHostId
-            | Self::HostName
-            | Self::SubsystemName
-            | Self::KeepAliveTime => RefusalKind::Malformed,
-        }
-    }
+/// Makes the answer that this field of the command or its data is invalid.
+fn parameter(field: ConnectField) -> (Status, u64) {
+    (Status::CONNECT_INVALID_PARAMETERS.dnr(), field.result())
+}
 
-    /// Returns the reason in words.
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::NotConnect => "its first command is not Connect",
-            Self::Connected => "the queue is connected already",
-            Self::DataLength => "the Connect data is not 1024 bytes long",
-            Self::Format => "the record format (RECFMT) is unknown",
-            Self::QueueSize => "the queue size (SQSIZE) is 0 or more than the queue may have",
-            Self::NoHostId => "the host identifier (HOSTID) is 0",
-            Self::HostName => "the host NQN is not text ended by NUL",
-            Self::SubsystemName => "the subsystem NQN is empty or not text ended by NUL",
-            Self::NoListener => "the listener is being removed",
-            Self::Draining => "the target is ending",
-            Self::NoSubsystem => "there is no such subsystem",
-            Self::NotServedHere => "the subsystem is not served on this listener",
-            Self::HostNotAllowed => "the host is not in the subsystem's list",
-            Self::AddressNotAllowed => "the host may not come from this address",
-            Self::OtherTlsHost => "the TLS key of the connection belongs to another host",
-            Self::OtherTlsSubsystem => "the TLS key of the connection is for another subsystem",
-            Self::NoTls => {
-                "the connection is not over TLS, which the host has a key for or the listener requires"
-            }
-            Self::OnlyWithTls => {
-                "the controller's admin queue is over TLS, and so must its I/O queues be"
-            }
-            Self::Unauthenticated => {
-                "authentication is required (require_authentication), and the host has neither a \
-                 secret nor a TLS key in use on this connection"
-            }
-            Self::TooManyTries => {
-                "the host has failed to prove itself from this address, and has to wait up to a minute"
-            }
-            Self::TooManyControllers => "there are as many controllers as there can be",
-            Self::TooManyConnections => "all connections are promised to hosts (max_connections)",
-            Self::TooManyOfAddress => {
-                "its address has as many connections as one may have (max_address_connections, a \
-                 quarter of max_discovery)"
-            }
-            Self::TooManyDiscovery => {
-                "there are as many discovery controllers as there can be (max_discovery)"
-            }
-            Self::KeepAliveTime => {
-                "a discovery controller's keep-alive time is at most discovery_keep_alive"
-            }
-            Self::StaticController => "it asks for a certain controller, and all are dynamic",
-            Self::NoController => "there is no such controller",
-            Self::OtherSubsystem => "the controller belongs to another subsystem",
-            Self::OtherHost => "the controller belongs to another host",
-            Self::OtherHostId => "the controller was connected with another host identifier",
-            Self::NoIoQueues => "discovery controllers have no I/O queues",
-            Self::NotEnabled => "the controller is not enabled",
-            Self::QueueId => "the host was granted fewer I/O queues",
-            Self::QueueInUse => "the I/O queue is connected already",
-            Self::OtherQueue => "the connection was made for a queue with another identifier",
-        }
-    }
+/// Makes the answer that the host may not connect, by this field.
+fn host(field: ConnectField) -> (Status, u64) {
+    (Status::CONNECT_INVALID_HOST.dnr(), field.result())
+}
 
-    /// Returns status and result of the Connect's completion (NVMe base 2.0, section 6.3).
-    pub(super) fn rejected(self) -> Rejected {
-        let field =
-            |field: ConnectField| (Status::CONNECT_INVALID_PARAMETERS.dnr(), field.result());
-        let (status, result) = match self {
-            Self::NotConnect | Self::Connected => (Status::COMMAND_SEQUENCE_ERROR.dnr(), 0),
-            Self::DataLength => (Status::DATA_SGL_LENGTH_INVALID.dnr(), 0),
-            Self::Format => (Status::CONNECT_INCOMPATIBLE_FORMAT.dnr(), 0),
-            Self::QueueSize => field(ConnectField::SqSize),
-            Self::NoHostId | Self::OtherHostId => field(ConnectField::HostId),
-            Self::HostName | Self::OtherHost => field(ConnectField::HostNqn),
-            Self::SubsystemName | Self::NoListener | Self::NoSubsystem | Self::NotServedHere => {
-                field(ConnectField::SubNqn)
-            }
-            // Retrying later may help.
-            Self::Draining
-            | Self::TooManyTries
-            | Self::TooManyControllers
-            | Self::TooManyConnections
-            | Self::TooManyOfAddress
-            | Self::TooManyDiscovery => (Status::CONNECT_CONTROLLER_BUSY, 0),
-            Self::KeepAliveTime => (Status::KEEP_ALIVE_INVALID.dnr(), 0),
-            Self::HostNotAllowed
-            | Self::AddressNotAllowed
-            | Self::OtherTlsHost
-            | Self::NoTls
-            | Self::OnlyWithTls
-            | Self::Unauthenticated => {
-                (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::HostNqn.result())
-            }
-            Self::OtherTlsSubsystem => {
-                (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::SubNqn.result())
-            }
-            Self::StaticController | Self::NoController | Self::OtherSubsystem => {
-                field(ConnectField::CntlId)
-            }
-            Self::NoIoQueues | Self::NotEnabled | Self::QueueId | Self::OtherQueue => {
-                field(ConnectField::Qid)
-            }
-            // The queue's connection may be about to end.
-            Self::QueueInUse => (Status::COMMAND_SEQUENCE_ERROR, 0),
-        };
-        Rejected { status, result, reason: self }
+units::named! {
+    /// A kind of reasons for which Connects fail: those with the same remedy.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RefusalKind {
+        /// The host is not in the subsystem's list.
+        Host => "host",
+        /// The host may not come from its address.
+        Address => "address",
+        /// The host has failed to prove itself.
+        Authentication => "authentication",
+        /// There is no such subsystem on the listener.
+        Subsystem => "subsystem",
+        /// There is no room for one more controller, queue or connection.
+        Room => "room",
+        /// The target is ending.
+        Draining => "draining",
+        /// The queue does not belong to a controller that takes it.
+        Queue => "queue",
+        /// The command or its data is not as hosts send them.
+        Malformed => "malformed",
     }
 }
 
