@@ -317,10 +317,11 @@ impl<'a> Families<'a> {
         sources: &[Source<'_>],
     ) -> Result<(), Error> {
         self.counters(names, sources)?;
-        if let Some(name) = names.latency {
+        if names.has_latency {
+            let name = format!("{}_latency", names.prefix);
             let help = "Time from a command's arrival to its completion being queued for sending";
             let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
-            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            let mut family = self.encoder.encode_descriptor(&name, help, unit, kind)?;
             let used = sources.iter().flat_map(Source::operations).filter(|(_, op)| op.ops > 0);
             for (labels, op) in used {
                 histogram(family.encode_family(&labels)?, &op.latency)?;
@@ -334,14 +335,15 @@ impl<'a> Families<'a> {
     fn counters(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let errors = "Operations that ended with an error";
         let counters: [(&str, &str, Option<&Unit>, Pick<OpSnapshot>); 3] = [
-            (names.operations, "Operations that ended", None, |op| op.ops),
-            (names.transferred, "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
-            (names.errors, errors, None, |op| op.errors),
+            ("operations", "Operations that ended", None, |op| op.ops),
+            ("transferred", "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
+            ("errors", errors, None, |op| op.errors),
         ];
         let kind = MetricType::Counter;
-        for (name, help, unit, pick) in counters {
-            let from_start = name == names.errors && names.errors_from_start;
-            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+        for (suffix, help, unit, pick) in counters {
+            let from_start = suffix == "errors" && names.errors_from_start;
+            let name = format!("{}_{suffix}", names.prefix);
+            let mut family = self.encoder.encode_descriptor(&name, help, unit, kind)?;
             let all = sources.iter().flat_map(Source::operations);
             for (labels, op) in all.filter(|(_, op)| from_start || op.ops > 0) {
                 counter(family.encode_family(&labels)?, &pick(op))?;
@@ -351,58 +353,26 @@ impl<'a> Families<'a> {
     }
 }
 
-/// The names of the families of an object with operations.
+/// The families of an object with operations.
 pub(super) struct Names {
-    pub(super) operations: &'static str,
-    pub(super) transferred: &'static str,
-    pub(super) errors: &'static str,
+    /// The beginning of the families' names.
+    pub(super) prefix: &'static str,
     /// Whether errors have series before the first operation, so that an alert on their rate sees the
     /// first error.
     pub(super) errors_from_start: bool,
-    pub(super) latency: Option<&'static str>,
-    pub(super) queueing: Option<&'static str>,
-    pub(super) service: Option<&'static str>,
+    /// Whether there is a latency for each kind of operation.
+    pub(super) has_latency: bool,
+    /// Whether there are the times of waiting in the target and in the device.
+    pub(super) has_waits: bool,
 }
 
-const NAMESPACE: Names = Names {
-    operations: "namespace_operations",
-    transferred: "namespace_transferred",
-    errors: "namespace_errors",
-    errors_from_start: true,
-    latency: Some("namespace_latency"),
-    queueing: Some("namespace_queueing"),
-    service: Some("namespace_service"),
-};
-
-const HOST: Names = Names {
-    operations: "host_operations",
-    transferred: "host_transferred",
-    errors: "host_errors",
-    errors_from_start: true,
-    latency: Some("host_latency"),
-    queueing: Some("host_queueing"),
-    service: Some("host_service"),
-};
-
-const QUEUE: Names = Names {
-    operations: "queue_operations",
-    transferred: "queue_transferred",
-    errors: "queue_errors",
-    errors_from_start: false,
-    latency: Some("queue_latency"),
-    queueing: None,
-    service: None,
-};
-
-const WORKLOAD: Names = Names {
-    operations: "workload_operations",
-    transferred: "workload_transferred",
-    errors: "workload_errors",
-    errors_from_start: false,
-    latency: None,
-    queueing: Some("workload_queueing"),
-    service: Some("workload_service"),
-};
+const NAMESPACE: Names =
+    Names { prefix: "namespace", errors_from_start: true, has_latency: true, has_waits: true };
+const HOST: Names = Names { prefix: "host", ..NAMESPACE };
+const QUEUE: Names =
+    Names { prefix: "queue", errors_from_start: false, has_latency: true, has_waits: false };
+const WORKLOAD: Names =
+    Names { prefix: "workload", errors_from_start: false, has_latency: false, has_waits: true };
 
 fn workload_labels(key: &WorkloadKey) -> Labels {
     vec![

@@ -11,39 +11,6 @@ use crate::serve::engine::{
     ConnectionNetwork, ConnectionState, FlowState, LinkState, NetworkState,
 };
 
-/// The names of the families of a class on a link or of a connection.
-struct Names {
-    target: &'static str,
-    rate: &'static str,
-    limit: &'static str,
-    alpha: &'static str,
-    quality: &'static str,
-    delivered: &'static str,
-    marked: &'static str,
-}
-
-/// The families of a class on a link.
-const LINK: Names = Names {
-    target: "link_target",
-    rate: "link_rate",
-    limit: "link_limit",
-    alpha: "link_alpha",
-    quality: "link_quality",
-    delivered: "link_delivered_packets",
-    marked: "link_marked_packets",
-};
-
-/// The families of one direction of a connection.
-const FLOW: Names = Names {
-    target: "flow_target",
-    rate: "flow_rate",
-    limit: "flow_limit",
-    alpha: "flow_alpha",
-    quality: "flow_quality",
-    delivered: "flow_delivered_packets",
-    marked: "flow_marked_packets",
-};
-
 impl Families<'_> {
     /// Writes links and their classes, and connections.
     pub(super) fn network(
@@ -71,7 +38,7 @@ impl Families<'_> {
                 (labels, flow)
             })
         });
-        self.flows(&FLOW, &flows.collect::<Vec<_>>())
+        self.flows("flow", &flows.collect::<Vec<_>>())
     }
 
     fn links(&mut self, links: &[LinkState]) -> Result<(), Error> {
@@ -103,31 +70,32 @@ impl Families<'_> {
         self.gauges("link_backlogged", help, None, wants)?;
         let totals: Vec<_> =
             classes.iter().map(|(labels, class)| (labels.clone(), &class.total)).collect();
-        self.flows(&LINK, &totals)
+        self.flows("link", &totals)
     }
 
-    /// Writes the families that all flows have.
-    fn flows(&mut self, names: &Names, all: &[(Labels, &FlowState)]) -> Result<(), Error> {
+    /// Writes the families that all flows have: classes on a link and connections in one direction. Their names begin
+    /// with `prefix`.
+    fn flows(&mut self, prefix: &str, all: &[(Labels, &FlowState)]) -> Result<(), Error> {
         let (rate, ratio) = (rate(), ratio());
         let gauges: [(&str, &str, &Unit, PickFraction<FlowState>); 5] = [
-            (names.target, "Target rate", &rate, |flow| flow.target),
-            (names.rate, "Smoothed rate of payload", &rate, |flow| Some(flow.rate)),
-            (names.limit, "Limit on the rate now", &rate, |flow| flow.limit),
-            (names.alpha, "Smoothed fraction of marked packets", &ratio, |flow| Some(flow.alpha)),
-            (names.quality, "The quality factor Q", &ratio, |flow| Some(flow.quality)),
+            ("target", "Target rate", &rate, |flow| flow.target),
+            ("rate", "Smoothed rate of payload", &rate, |flow| Some(flow.rate)),
+            ("limit", "Limit on the rate now", &rate, |flow| flow.limit),
+            ("alpha", "Smoothed fraction of marked packets", &ratio, |flow| Some(flow.alpha)),
+            ("quality", "The quality factor Q", &ratio, |flow| Some(flow.quality)),
         ];
-        for (name, help, unit, pick) in gauges {
+        for (suffix, help, unit, pick) in gauges {
             let values =
                 all.iter().filter_map(|(labels, flow)| Some((labels.clone(), pick(flow)?)));
-            self.fractions(name, help, Some(unit), values)?;
+            self.fractions(&format!("{prefix}_{suffix}"), help, Some(unit), values)?;
         }
         let counters: [(&str, &str, Pick<FlowState>); 2] = [
-            (names.delivered, "Packets delivered", |flow| flow.delivered),
-            (names.marked, "Packets that carried a congestion mark", |flow| flow.marked),
+            ("delivered_packets", "Packets delivered", |flow| flow.delivered),
+            ("marked_packets", "Packets that carried a congestion mark", |flow| flow.marked),
         ];
-        for (name, help, pick) in counters {
-            let kind = MetricType::Counter;
-            let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        for (suffix, help, pick) in counters {
+            let (name, kind) = (format!("{prefix}_{suffix}"), MetricType::Counter);
+            let mut family = self.encoder.encode_descriptor(&name, help, None, kind)?;
             for (labels, flow) in all.iter().filter(|(_, flow)| pick(flow) > 0) {
                 counter(family.encode_family(labels)?, &pick(flow))?;
             }

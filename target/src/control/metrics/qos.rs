@@ -9,30 +9,18 @@ use sluice_config::QosConfig;
 
 use super::families::{Families, Labels, Names, Pick, Source, counter, histogram, seconds};
 use crate::serve::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
+use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
 
 /// A function that picks one fractional number, or `None` where the series is left out.
 pub(super) type PickFraction<T> = fn(&T) -> Option<f64>;
 
-const CLASS: Names = Names {
-    operations: "class_operations",
-    transferred: "class_transferred",
-    errors: "class_errors",
-    errors_from_start: true,
-    latency: Some("class_latency"),
-    queueing: Some("class_queueing"),
-    service: Some("class_service"),
-};
+/// A function that picks the times of one part of commands' ways.
+type PickTimes = fn(&IoSnapshot) -> &HistogramSnapshot;
 
+const CLASS: Names =
+    Names { prefix: "class", errors_from_start: true, has_latency: true, has_waits: true };
 /// The families of a session, without latencies: there may be thousands of sessions.
-const SESSION: Names = Names {
-    operations: "session_operations",
-    transferred: "session_transferred",
-    errors: "session_errors",
-    errors_from_start: true,
-    latency: None,
-    queueing: Some("session_queueing"),
-    service: Some("session_service"),
-};
+const SESSION: Names = Names { prefix: "session", has_latency: false, ..CLASS };
 
 impl Families<'_> {
     /// Writes classes, sessions, reservations and devices.
@@ -45,13 +33,13 @@ impl Families<'_> {
             .iter()
             .map(|(class, traffic)| (vec![("class", class.name().to_owned())], traffic))
             .collect();
-        self.traffic(&CLASS, ["class_waiting", "class_refused"], &classes)?;
+        self.traffic(&CLASS, &classes)?;
         let sessions: Vec<(Labels, &Traffic)> = state
             .sessions
             .iter()
             .map(|session| (session_label(session), &session.traffic))
             .collect();
-        self.traffic(&SESSION, ["session_waiting", "session_refused"], &sessions)?;
+        self.traffic(&SESSION, &sessions)?;
         let waits =
             state.sessions.iter().map(|session| (session_label(session), seconds(session.wait)));
         let help = "Time that a command which comes now is expected to wait";
@@ -77,17 +65,13 @@ impl Families<'_> {
     }
 
     /// Writes the traffic through a stage.
-    fn traffic(
-        &mut self,
-        names: &Names,
-        [waiting, refused]: [&str; 2],
-        all: &[(Labels, &Traffic)],
-    ) -> Result<(), Error> {
+    fn traffic(&mut self, names: &Names, all: &[(Labels, &Traffic)]) -> Result<(), Error> {
+        let name = |suffix: &str| format!("{}_{suffix}", names.prefix);
         let now = all.iter().map(|(labels, traffic)| (labels.clone(), traffic.waiting));
-        self.gauges(waiting, "Commands waiting now", None, now)?;
+        self.gauges(&name("waiting"), "Commands waiting now", None, now)?;
         let help = "Commands refused with a request to retry later";
-        let kind = MetricType::Counter;
-        let mut family = self.encoder.encode_descriptor(refused, help, None, kind)?;
+        let (refused, kind) = (name("refused"), MetricType::Counter);
+        let mut family = self.encoder.encode_descriptor(&refused, help, None, kind)?;
         for (labels, traffic) in all.iter().filter(|(_, traffic)| traffic.refused > 0) {
             counter(family.encode_family(labels)?, &traffic.refused)?;
         }
@@ -221,18 +205,17 @@ impl Families<'_> {
     /// object without operations has no series.
     pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
-        if let Some(name) = names.queueing {
-            let help = "Time from the arrival of commands until their device had them";
-            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+        let waits: [(&str, &str, PickTimes); 2] = [
+            ("queueing", "Time from the arrival of commands until their device had them", |io| {
+                &io.queueing
+            }),
+            ("service", "Time that commands were in the device", |io| &io.service),
+        ];
+        for (suffix, help, pick) in waits.into_iter().filter(|_| names.has_waits) {
+            let name = format!("{}_{suffix}", names.prefix);
+            let mut family = self.encoder.encode_descriptor(&name, help, unit, kind)?;
             for source in sources.iter().filter(|source| source.io.operations() > 0) {
-                histogram(family.encode_family(&source.labels)?, &source.io.queueing)?;
-            }
-        }
-        if let Some(name) = names.service {
-            let help = "Time that commands were in the device";
-            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
-            for source in sources.iter().filter(|source| source.io.operations() > 0) {
-                histogram(family.encode_family(&source.labels)?, &source.io.service)?;
+                histogram(family.encode_family(&source.labels)?, pick(source.io))?;
             }
         }
         Ok(())
