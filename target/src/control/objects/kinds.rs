@@ -6,7 +6,7 @@ use sluice_config::pmem::values::name as region_name;
 use sluice_config::qos::values::profile_name;
 use sluice_config::{
     Config, LinkConfig, Listener, Network, PmemConfig, Policy, Profile, QosConfig, RegionConfig,
-    Session, entry, network, pmem, table,
+    Session, entry, network, pmem,
 };
 
 use super::object::{Batch, Kept, LossOf, Named, Object};
@@ -158,70 +158,6 @@ impl Object for Listener {
     fn read(fields: Fields<'_>) -> Option<Self> {
         entry::listener(fields)
     }
-
-    fn text(&self) -> String {
-        table::text(self)
-    }
-}
-
-impl Object for Session {
-    const WORD: &'static str = "session";
-    const TITLE: &'static str = "the session";
-    type Group = QosConfig;
-
-    fn list(group: &QosConfig) -> &[Self] {
-        &group.sessions
-    }
-
-    fn list_mut(group: &mut QosConfig) -> &mut Vec<Self> {
-        &mut group.sessions
-    }
-
-    fn id(&self) -> String {
-        self.name.clone()
-    }
-
-    fn is(&self, id: &str) -> bool {
-        self.name == id
-    }
-
-    fn read(fields: Fields<'_>) -> Option<Self> {
-        entry::session(fields)
-    }
-
-    fn text(&self) -> String {
-        table::text(self)
-    }
-}
-
-impl Object for Profile {
-    const WORD: &'static str = "profile";
-    const TITLE: &'static str = "the profile";
-    type Group = QosConfig;
-
-    fn list(group: &QosConfig) -> &[Self] {
-        &group.profiles
-    }
-
-    fn list_mut(group: &mut QosConfig) -> &mut Vec<Self> {
-        &mut group.profiles
-    }
-
-    fn id(&self) -> String {
-        self.name.clone()
-    }
-
-    fn is(&self, id: &str) -> bool {
-        self.name == id
-    }
-
-    fn read(fields: Fields<'_>) -> Option<Self> {
-        entry::profile(fields, &Self::default())
-    }
-
-    fn text(&self) -> String {
-        table::text(self)
-    }
 }
 
 impl Named for Profile {
@@ -243,6 +179,44 @@ impl Named for Profile {
         let named = |session: &&Session| session.profile.as_deref() == Some(profile);
         config.qos.sessions.iter().filter(named).map(|session| session.name.clone()).collect()
     }
+}
+
+/// Describes kinds of objects that have a name, and are in this list of their group.
+macro_rules! objects_with_names {
+    ($($object:ident $word:literal in $group:ident.$list:ident, |$fields:ident| $read:expr;)*) => {$(
+        impl Object for $object {
+            const WORD: &'static str = $word;
+            const TITLE: &'static str = concat!("the ", $word);
+            type Group = $group;
+
+            fn list(group: &$group) -> &[Self] {
+                &group.$list
+            }
+
+            fn list_mut(group: &mut $group) -> &mut Vec<Self> {
+                &mut group.$list
+            }
+
+            fn id(&self) -> String {
+                self.name.clone()
+            }
+
+            fn is(&self, id: &str) -> bool {
+                self.name == id
+            }
+
+            fn read($fields: Fields<'_>) -> Option<Self> {
+                $read
+            }
+        }
+    )*};
+}
+
+objects_with_names! {
+    Session "session" in QosConfig.sessions, |fields| entry::session(fields);
+    Profile "profile" in QosConfig.profiles, |fields| entry::profile(fields, &Self::default());
+    LinkConfig "link" in Network.links, |fields| entry::link(fields, &Self::default());
+    RegionConfig "region" in PmemConfig.regions, |fields| entry::region(fields, &Self::default());
 }
 
 impl Object for Policy {
@@ -268,40 +242,6 @@ impl Object for Policy {
 
     fn read(fields: Fields<'_>) -> Option<Self> {
         entry::policy(fields)
-    }
-
-    fn text(&self) -> String {
-        table::text(self)
-    }
-}
-
-impl Object for LinkConfig {
-    const WORD: &'static str = "link";
-    const TITLE: &'static str = "the link";
-    type Group = Network;
-
-    fn list(group: &Network) -> &[Self] {
-        &group.links
-    }
-
-    fn list_mut(group: &mut Network) -> &mut Vec<Self> {
-        &mut group.links
-    }
-
-    fn id(&self) -> String {
-        self.name.clone()
-    }
-
-    fn is(&self, id: &str) -> bool {
-        self.name == id
-    }
-
-    fn read(fields: Fields<'_>) -> Option<Self> {
-        entry::link(fields, &Self::default())
-    }
-
-    fn text(&self) -> String {
-        table::text(self)
     }
 }
 
@@ -332,36 +272,6 @@ impl Named for LinkConfig {
             .filter(named)
             .map(|listener| listener.endpoint().to_string())
             .collect()
-    }
-}
-
-impl Object for RegionConfig {
-    const WORD: &'static str = "region";
-    const TITLE: &'static str = "the region";
-    type Group = PmemConfig;
-
-    fn list(group: &PmemConfig) -> &[Self] {
-        &group.regions
-    }
-
-    fn list_mut(group: &mut PmemConfig) -> &mut Vec<Self> {
-        &mut group.regions
-    }
-
-    fn id(&self) -> String {
-        self.name.clone()
-    }
-
-    fn is(&self, id: &str) -> bool {
-        self.name == id
-    }
-
-    fn read(fields: Fields<'_>) -> Option<Self> {
-        entry::region(fields, &Self::default())
-    }
-
-    fn text(&self) -> String {
-        table::text(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sluice_config::entry::read_text;
 use sluice_config::fields::Fields;
-use sluice_config::table::Table;
+use sluice_config::table::{self, Table};
 use sluice_config::{
     Config, Listener, Network, PmemConfig, QosConfig, clash_of_listeners, network, pmem, qos,
 };
@@ -10,7 +10,7 @@ use sluice_config::{
 use crate::serve::engine::{Engine, EngineError, Loss};
 
 /// An object that the configuration has a list of.
-pub(crate) trait Object: Clone + 'static {
+pub(crate) trait Object: Table + Clone + 'static {
     /// The object's name in messages, and before the dot in names of methods: `link`.
     const WORD: &'static str;
     /// The name of the object's text in messages: `the link`.
@@ -36,11 +36,13 @@ pub(crate) trait Object: Clone + 'static {
     fn read(fields: Fields<'_>) -> Option<Self>;
 
     /// Writes the object's keys, a line for each.
-    fn text(&self) -> String;
+    fn text(&self) -> String {
+        table::text(self)
+    }
 }
 
 /// An object that the methods `add`, `set` and `remove` change by its name.
-pub(crate) trait Named: Object<Group: Settable> + Table {
+pub(crate) trait Named: Object<Group: Settable> {
     /// Reads the key `name`.
     fn read_name(fields: &mut Fields<'_>) -> Option<String>;
 
