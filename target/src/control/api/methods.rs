@@ -15,116 +15,82 @@ use super::parameters::{inconsistent, read};
 use super::protocol::{ErrorKind, Failure};
 use crate::control::objects::visit;
 
+/// Calls a method and writes its answer. A row of a method with `(asked)` gets its parameters checked, in their type;
+/// other methods check theirs.
+macro_rules! dispatch {
+    (
+        ($method:ident, $params:ident), $other:ident => $rest:expr;
+        $($name:ident $(($asked:pat_param))? => $result:expr,)*
+    ) => {
+        match $method {
+            $(Method::$name => dispatch!(@row $name $params $(($asked))? $result),)*
+            $other => $rest,
+        }
+    };
+    (@row $name:ident $params:ident ($asked:pat_param) $result:expr) => {
+        checked::<call::$name>($params, |$asked| $result)
+    };
+    (@row $name:ident $params:ident $result:expr) => {
+        answer::<call::$name>($result)
+    };
+}
+
 impl Control {
     /// Calls a method by its name.
     pub(crate) fn call(&self, method: &str, params: &Value) -> Result<Value, Failure> {
         let method = Method::from_name(method).ok_or_else(|| unknown(method))?;
         let empty = json!({});
         let params = if params.is_null() { &empty } else { params };
-        match method {
-            Method::Status => checked::<call::Status>(params, |_| Ok(self.status())),
-            Method::Connections => {
-                checked::<call::Connections>(params, |_| Ok(self.engine().connections()))
-            }
-            Method::Statistics => {
-                checked::<call::Statistics>(params, |asked| Ok(self.statistics(asked.buckets)))
-            }
-            Method::EventList => {
-                checked::<call::EventList>(params, |asked| Ok(self.event_list(&asked)))
-            }
-            Method::TraceStart => {
-                checked::<call::TraceStart>(params, |asked| self.trace_start(asked))
-            }
-            Method::TraceRead => {
-                checked::<call::TraceRead>(params, |asked| self.trace_read(&asked))
-            }
-            Method::LogLevel => checked::<call::LogLevel>(params, |asked| self.log_level(asked)),
-            Method::Reload => checked::<call::Reload>(params, |asked| self.reload_method(&asked)),
-            Method::ConfigShow => checked::<call::ConfigShow>(params, |_| Ok(self.configuration())),
-            Method::ConfigDiff => checked::<call::ConfigDiff>(params, |_| Ok(self.config_diff())),
-            Method::ConfigRevert => answer::<call::ConfigRevert>(self.config_revert(params)),
-            Method::ConfigApply => {
-                checked::<call::ConfigApply>(params, |asked| self.config_apply(&asked))
-            }
-            Method::ConfigMerge => checked::<call::ConfigMerge>(params, |_| self.config_merge()),
-            Method::Shutdown => checked::<call::Shutdown>(params, |asked| self.shutdown(&asked)),
-            Method::SubsystemList => {
-                checked::<call::SubsystemList>(params, |_| Ok(self.subsystem_list()))
-            }
-            Method::SubsystemAdd => answer::<call::SubsystemAdd>(self.subsystem_add(params)),
-            Method::SubsystemRemove => {
-                checked::<call::SubsystemRemove>(params, |asked| self.subsystem_remove(&asked))
-            }
-            Method::NamespaceList => {
-                checked::<call::NamespaceList>(params, |asked| Ok(self.namespace_list(&asked)))
-            }
-            Method::NamespaceAdd => answer::<call::NamespaceAdd>(self.namespace_add(params)),
-            Method::NamespaceRemove => {
-                checked::<call::NamespaceRemove>(params, |asked| self.namespace_remove(&asked))
-            }
-            Method::NamespaceResize => {
-                checked::<call::NamespaceResize>(params, |asked| self.namespace_resize(&asked))
-            }
-            Method::NamespaceRetry => {
-                checked::<call::NamespaceRetry>(params, |asked| self.namespace_retry(&asked))
-            }
-            Method::ListenerList => {
-                checked::<call::ListenerList>(params, |_| Ok(self.listener_list()))
-            }
-            Method::ListenerAdd => answer::<call::ListenerAdd>(self.listener_add(params)),
-            Method::ListenerRemove => {
-                checked::<call::ListenerRemove>(params, |asked| self.listener_remove(&asked))
-            }
-            Method::HostList => {
-                checked::<call::HostList>(params, |asked| Ok(self.host_list(&asked)))
-            }
-            Method::HostAdd => answer::<call::HostAdd>(self.host_add(params)),
-            Method::HostSet => answer::<call::HostSet>(self.host_set(params)),
-            Method::HostRemove => {
-                checked::<call::HostRemove>(params, |asked| self.host_remove(asked))
-            }
-            Method::HostAny => checked::<call::HostAny>(params, |asked| self.host_any(asked)),
-            Method::HostKeys => {
-                checked::<call::HostKeys>(params, |asked| Ok(self.host_keys(&asked)))
-            }
-            Method::QosShow => {
-                checked::<call::QosShow>(params, |asked| Ok(self.qos_show(asked.buckets)))
-            }
-            Method::QosSet => answer::<call::QosSet>(self.qos_set(params)),
-            Method::QosListener => {
-                checked::<call::QosListener>(params, |asked| self.qos_listener(&asked))
-            }
-            Method::QosNamespace => {
-                checked::<call::QosNamespace>(params, |asked| self.qos_namespace(asked))
-            }
-            Method::QosPolicy => answer::<call::QosPolicy>(self.qos_policy(params)),
-            Method::SessionList => {
-                checked::<call::SessionList>(params, |_| Ok(self.session_list()))
-            }
-            Method::SessionAdd => answer::<call::SessionAdd>(self.session_add(params)),
-            Method::SessionSet => answer::<call::SessionSet>(self.session_set(params)),
-            Method::SessionRemove => {
-                checked::<call::SessionRemove>(params, |asked| self.session_remove(asked))
-            }
-            Method::SessionReserve => answer::<call::SessionReserve>(self.session_reserve(params)),
-            Method::SessionRelease => {
-                checked::<call::SessionRelease>(params, |asked| self.session_release(&asked))
-            }
-            Method::ProfileList => {
-                checked::<call::ProfileList>(params, |_| Ok(self.profile_list()))
-            }
-            Method::NetworkShow => {
-                checked::<call::NetworkShow>(params, |_| Ok(self.network_show()))
-            }
-            Method::NetworkSet => answer::<call::NetworkSet>(self.network_set(params)),
-            Method::NetworkListener => {
-                checked::<call::NetworkListener>(params, |asked| self.network_listener(&asked))
-            }
-            Method::PmemShow => checked::<call::PmemShow>(params, |_| Ok(self.pmem_show())),
-            Method::PmemProfile => {
-                checked::<call::PmemProfile>(params, |asked| self.pmem_profile(&asked))
-            }
-            other => self.object_method(other, params),
+        dispatch! {
+            (method, params), other => self.object_method(other, params);
+            Status(_) => Ok(self.status()),
+            Connections(_) => Ok(self.engine().connections()),
+            Statistics(asked) => Ok(self.statistics(asked.buckets)),
+            EventList(asked) => Ok(self.event_list(&asked)),
+            TraceStart(asked) => self.trace_start(asked),
+            TraceRead(asked) => self.trace_read(&asked),
+            LogLevel(asked) => self.log_level(asked),
+            Reload(asked) => self.reload_method(&asked),
+            ConfigShow(_) => Ok(self.configuration()),
+            ConfigDiff(_) => Ok(self.config_diff()),
+            ConfigRevert => self.config_revert(params),
+            ConfigApply(asked) => self.config_apply(&asked),
+            ConfigMerge(_) => self.config_merge(),
+            Shutdown(asked) => self.shutdown(&asked),
+            SubsystemList(_) => Ok(self.subsystem_list()),
+            SubsystemAdd => self.subsystem_add(params),
+            SubsystemRemove(asked) => self.subsystem_remove(&asked),
+            NamespaceList(asked) => Ok(self.namespace_list(&asked)),
+            NamespaceAdd => self.namespace_add(params),
+            NamespaceRemove(asked) => self.namespace_remove(&asked),
+            NamespaceResize(asked) => self.namespace_resize(&asked),
+            NamespaceRetry(asked) => self.namespace_retry(&asked),
+            ListenerList(_) => Ok(self.listener_list()),
+            ListenerAdd => self.listener_add(params),
+            ListenerRemove(asked) => self.listener_remove(&asked),
+            HostList(asked) => Ok(self.host_list(&asked)),
+            HostAdd => self.host_add(params),
+            HostSet => self.host_set(params),
+            HostRemove(asked) => self.host_remove(asked),
+            HostAny(asked) => self.host_any(asked),
+            HostKeys(asked) => Ok(self.host_keys(&asked)),
+            QosShow(asked) => Ok(self.qos_show(asked.buckets)),
+            QosSet => self.qos_set(params),
+            QosListener(asked) => self.qos_listener(&asked),
+            QosNamespace(asked) => self.qos_namespace(asked),
+            QosPolicy => self.qos_policy(params),
+            SessionList(_) => Ok(self.session_list()),
+            SessionAdd => self.session_add(params),
+            SessionSet => self.session_set(params),
+            SessionRemove(asked) => self.session_remove(asked),
+            SessionReserve => self.session_reserve(params),
+            SessionRelease(asked) => self.session_release(&asked),
+            ProfileList(_) => Ok(self.profile_list()),
+            NetworkShow(_) => Ok(self.network_show()),
+            NetworkSet => self.network_set(params),
+            NetworkListener(asked) => self.network_listener(&asked),
+            PmemShow(_) => Ok(self.pmem_show()),
+            PmemProfile(asked) => self.pmem_profile(&asked),
         }
     }
 
