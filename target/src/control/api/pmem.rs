@@ -5,7 +5,7 @@ use sluice_config::{RegionConfig, answer, params, table};
 
 use super::Control;
 use crate::control::store::ObjectId;
-use crate::serve::engine::{EvictedHost, PmemState, ProfileState, RegionClient, RegionState};
+use crate::serve::engine::{PmemState, ProfileState, RegionState};
 
 /// The periods in which the capacity is measured, unless others are wanted.
 const PROFILED: u32 = 10;
@@ -30,7 +30,7 @@ impl Control {
             reserved,
             period_now: period,
             regions: config.regions.iter().map(row).collect(),
-            evicted: evicted.iter().map(evicted_host).collect(),
+            evicted,
             profile: profile.map(capacity_profile),
         }
     }
@@ -56,10 +56,6 @@ fn capacity_profile(profile: ProfileState) -> answer::CapacityProfile {
     answer::CapacityProfile { state: state.to_owned(), capacity, deviation, reason }
 }
 
-fn evicted_host(EvictedHost { host, left }: &EvictedHost) -> answer::EvictedHost {
-    answer::EvictedHost { host: host.clone(), seconds: left.as_secs() }
-}
-
 /// Shows the settings of a region, its memory and its clients.
 fn row(region: &RegionConfig, state: Option<&RegionState>) -> answer::RegionRow {
     let facts = state.and_then(|state| state.open.as_ref().ok());
@@ -69,22 +65,7 @@ fn row(region: &RegionConfig, state: Option<&RegionState>) -> answer::RegionRow 
         reason: state.and_then(|state| state.open.clone().err()),
         bytes: facts.map(|facts| facts.bytes),
         kind: facts.map(|facts| facts.kind.clone()),
-        clients: state.into_iter().flat_map(|state| &state.clients).map(client).collect(),
+        clients: state.map(|state| state.clients.clone()).unwrap_or_default(),
         live: false,
-    }
-}
-
-fn client(client: &RegionClient) -> answer::RegionClient {
-    answer::RegionClient {
-        grant: client.grant,
-        host: client.host.clone(),
-        address: client.address.map(|address| address.to_string()),
-        rights: client.rights.to_owned(),
-        reservation: client.reservation,
-        limit: client.limit,
-        connected: client.connected,
-        completed: client.completed,
-        last_period: client.last_period,
-        missed: client.missed,
     }
 }

@@ -136,11 +136,7 @@ fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
         class: class.map(|class| class.name().to_owned()),
         arbitrated: row.arbitrated,
         window: row.window,
-        bound: row.bound.as_ref().map(|bound| answer::WindowBound {
-            depth: bound.depth,
-            session: bound.session.clone(),
-            busy: bound.busy,
-        }),
+        bound: row.bound.clone(),
         in_use: row.in_use,
         waiting,
         mean_ns: MeanTimes { read: row.mean_ns.0, write: row.mean_ns.1 },

@@ -642,8 +642,8 @@ fn region_state(region: &RegionConfig) -> RegionState {
     let client = |(host, grant): (&String, u64)| RegionClient {
         grant,
         host: host.clone(),
-        address: Some([192, 0, 2, 7].into()),
-        rights: if region.read_only { "read" } else { "read-write" },
+        address: Some("192.0.2.7".into()),
+        rights: if region.read_only { "read" } else { "read-write" }.into(),
         reservation: region.reserve,
         limit: region.limit,
         connected: grant % 2 == 1,

@@ -1,7 +1,6 @@
 //! The state of regions of persistent memory and of their clients.
 
-use std::net::IpAddr;
-use std::time::Duration;
+pub use sluice_config::answer::{EvictedHost, RegionClient};
 
 /// The state of the service of one-sided RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,15 +37,6 @@ pub enum ProfileState {
     Failed(String),
 }
 
-/// A host whose client was evicted, since it did not report its I/Os.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EvictedHost {
-    /// The host's NQN.
-    pub host: String,
-    /// The time for which it gets no grant.
-    pub left: Duration,
-}
-
 /// A region as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionState {
@@ -65,29 +55,4 @@ pub struct RegionFacts {
     pub bytes: u64,
     /// The kind of region, in words: `device DAX`.
     pub kind: String,
-}
-
-/// A client that has a grant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegionClient {
-    /// The grant's number, which no other grant has as long as the daemon runs.
-    pub grant: u64,
-    /// The host's NQN.
-    pub host: String,
-    /// The address that the grant was asked for from.
-    pub address: Option<IpAddr>,
-    /// `read` or `read-write`.
-    pub rights: &'static str,
-    /// I/Os per second that are reserved for the client.
-    pub reservation: u64,
-    /// The most I/Os per second of the client; `None` means no limit.
-    pub limit: Option<u64>,
-    /// Whether the client's RDMA connection stands.
-    pub connected: bool,
-    /// I/Os that the client has reported in all, since it has the grant.
-    pub completed: u64,
-    /// I/Os that the client has reported in the last whole period.
-    pub last_period: u64,
-    /// Periods in which the client did not get the reservation that it asked for.
-    pub missed: u64,
 }

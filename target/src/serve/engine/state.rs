@@ -10,6 +10,7 @@ use sluice_config::Listener;
 pub use sluice_config::answer::{
     Availability, Connection as ConnectionState, ConnectionNetwork, DirectionState, FlowState,
     LinkClassState, LostHost, Namespace as NamespaceState, Subsystem as SubsystemState,
+    WindowBound,
 };
 
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
@@ -184,17 +185,6 @@ pub struct ReserveState {
     pub promised: u64,
     /// Those of them that were late.
     pub late: u64,
-}
-
-/// The bound that a reservation sets to a device's window.
-#[derive(Clone, Debug, Default)]
-pub struct WindowBound {
-    /// Commands of 4 KiB that the device may hold.
-    pub depth: u64,
-    /// The session that has reserved.
-    pub session: String,
-    /// Part of the latest second for which the device was busy, 0 to 1.
-    pub busy: f64,
 }
 
 /// The device of a namespace, as the stages see it.

@@ -292,7 +292,7 @@ impl PmemShared {
             regions: regions.collect(),
             evicted: state
                 .evicted(Instant::now())
-                .map(|(host, left)| EvictedHost { host: host.to_owned(), left })
+                .map(|(host, left)| EvictedHost { host: host.to_owned(), seconds: left.as_secs() })
                 .collect(),
             profile: state.profile.clone(),
         }
@@ -537,10 +537,10 @@ fn client(grant: &Grant) -> RegionClient {
     RegionClient {
         grant: grant.id.0,
         host: grant.host.clone(),
-        address: grant.address,
+        address: grant.address.map(|address| address.to_string()),
         rights: match grant.rights {
-            RegionRights::Read => "read",
-            RegionRights::ReadWrite => "read-write",
+            RegionRights::Read => "read".to_owned(),
+            RegionRights::ReadWrite => "read-write".to_owned(),
         },
         reservation: grant.reservation,
         limit: grant.limit,

@@ -152,18 +152,7 @@ mod tests {
     use crate::serve::engine::{RegionFacts, RegionState};
 
     fn client(host: &str, connected: bool) -> RegionClient {
-        RegionClient {
-            grant: 0,
-            host: host.into(),
-            address: None,
-            rights: "read",
-            reservation: 0,
-            limit: None,
-            connected,
-            completed: 0,
-            last_period: 0,
-            missed: 0,
-        }
+        RegionClient { host: host.into(), connected, ..RegionClient::default() }
     }
 
     /// Checks who loses something by each change of a region that three clients use, one of them
