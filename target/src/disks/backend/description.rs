@@ -53,3 +53,24 @@ pub struct Description {
     /// Identify Controller data of the real device behind passthrough.
     pub controller: Option<Box<[u8; 4096]>>,
 }
+
+impl Description {
+    /// Describes a backend without a file or device.
+    #[must_use]
+    pub fn new(kind: &'static str, format: BlockFormat, abilities: Abilities) -> Self {
+        Self {
+            kind,
+            path: None,
+            device: None,
+            region: None,
+            seeks: None,
+            format,
+            abilities,
+            preferred: None,
+            used: None,
+            notice: None,
+            identify: None,
+            controller: None,
+        }
+    }
+}

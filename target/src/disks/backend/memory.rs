@@ -52,20 +52,7 @@ impl Memory {
             compare: true,
             verify: true,
         };
-        let description = Description {
-            kind: "memory",
-            path: None,
-            device: None,
-            region: None,
-            seeks: None,
-            format,
-            abilities,
-            preferred: None,
-            used: None,
-            notice: None,
-            identify: None,
-            controller: None,
-        };
+        let description = Description::new("memory", format, abilities);
         let segments = (0..SEGMENTS_MAX).map(|_| OnceLock::new()).collect();
         let new = Self { description, health: Health::new(0), segments, locks: Arc::default() };
         new.resize(Some(blocks))?;

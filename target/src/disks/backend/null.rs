@@ -84,20 +84,7 @@ impl Null {
             verify: true,
             ..Abilities::default()
         };
-        let description = Description {
-            kind: "null",
-            path: None,
-            device: None,
-            region: None,
-            seeks: None,
-            format,
-            abilities,
-            preferred: None,
-            used: None,
-            notice: None,
-            identify: None,
-            controller: None,
-        };
+        let description = Description::new("null", format, abilities);
         let model = model.map(|of| Model {
             of,
             channels: (0..of.channels.max(1)).map(|_| AtomicU64::new(0)).collect(),

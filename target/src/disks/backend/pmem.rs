@@ -55,27 +55,19 @@ impl PmemDisk {
         let kind = table.medium().kind();
         let synchronized = kind.after_power_cut() == AfterPowerCut::Synchronized;
         let cached = synchronized && !options.read_only;
+        let abilities = Abilities {
+            volatile_cache: cached,
+            deallocate: true,
+            zeroes_after_deallocate: true,
+            write_zeroes_deallocates: true,
+            write_zeroes: true,
+            compare: true,
+            verify: true,
+        };
         let description = Description {
-            kind: "pmem",
             path: Some(path.to_owned()),
-            device: None,
             region: Some(kind.name()),
-            seeks: None,
-            format,
-            abilities: Abilities {
-                volatile_cache: cached,
-                deallocate: true,
-                zeroes_after_deallocate: true,
-                write_zeroes_deallocates: true,
-                write_zeroes: true,
-                compare: true,
-                verify: true,
-            },
-            preferred: None,
-            used: None,
-            notice: None,
-            identify: None,
-            controller: None,
+            ..Description::new("pmem", format, abilities)
         };
         Ok(Self { description, health: Health::new(blocks), table, cached, _held: held })
     }
