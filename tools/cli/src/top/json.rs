@@ -1,9 +1,9 @@
 //! An interval for programs: rates per second, times in nanoseconds.
 
 use serde_json::{Map, Value, json};
+use sluice_config::answer::FlowState;
 
 use super::model::{Model, Pane, Rates, Time, host_key};
-use super::network::Standing;
 use super::sample::Sample;
 
 /// Makes one object for an interval, filtered as [`super::plain::text`] does.
@@ -53,7 +53,7 @@ fn with(row: Value, rates: &Rates) -> Value {
 }
 
 /// Adds the measurements of the network to `row`.
-fn flowing(row: Value, flow: &Standing, rates: &Rates) -> Value {
+fn flowing(row: Value, flow: &FlowState, rates: &Rates) -> Value {
     join(
         row,
         json!({

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::io::{Io, Times};
+use super::network::counts;
 use super::sample::{Daemon, Sample};
 
 /// The number of rates that are remembered of each row: more than a wide screen shows.
@@ -158,9 +159,9 @@ fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
     let hosts = hosts.map(|row| (Pane::Hosts, host_key(&row.host, &row.subsystem), row.io.clone()));
     let workloads = sample.workloads.iter();
     let workloads = workloads.map(|row| (Pane::Workloads, row.key(), row.io.clone()));
-    let links = sample.links.iter().map(|row| (Pane::Links, row.key(), row.flow.counts()));
+    let links = sample.links.iter().map(|row| (Pane::Links, row.key(), counts(&row.flow)));
     let connections = sample.connections.iter();
-    let connections = connections.map(|row| (Pane::Connections, row.key(), row.flow.counts()));
+    let connections = connections.map(|row| (Pane::Connections, row.key(), counts(&row.flow)));
     classes
         .chain(sessions)
         .chain(devices)

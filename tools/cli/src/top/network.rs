@@ -1,23 +1,11 @@
 //! The network's part of a sample: links with their classes, and connections.
 
+use serde::Deserialize as _;
 use serde_json::Value;
+use sluice_config::answer::FlowState;
 
-use super::answer::{fraction, number, rows, text};
+use super::answer::{number, rows, text};
 use super::io::Io;
-
-/// The measurements, target and limit of what flows in one direction.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Standing {
-    /// The rate in bits of payload per second.
-    pub(super) rate: f64,
-    pub(super) target: Option<f64>,
-    pub(super) limit: Option<f64>,
-    pub(super) alpha: f64,
-    pub(super) quality: f64,
-    /// The packets since the daemon started.
-    pub(super) delivered: u64,
-    pub(super) marked: u64,
-}
 
 /// A class on a link in one direction.
 #[derive(Clone, Debug)]
@@ -26,7 +14,7 @@ pub(super) struct LinkClass {
     pub(super) direction: Direction,
     pub(super) class: String,
     pub(super) flows: u64,
-    pub(super) flow: Standing,
+    pub(super) flow: FlowState,
 }
 
 /// A connection in one direction.
@@ -40,7 +28,7 @@ pub(super) struct ConnectionSample {
     pub(super) class: String,
     pub(super) base: String,
     pub(super) rtt_us: u64,
-    pub(super) flow: Standing,
+    pub(super) flow: FlowState,
 }
 
 /// A direction, as the daemon sees it.
@@ -64,23 +52,9 @@ impl Direction {
     }
 }
 
-impl Standing {
-    fn of(row: &Value) -> Self {
-        Self {
-            rate: fraction(row, "rate"),
-            target: row.get("target").and_then(Value::as_f64),
-            limit: row.get("limit").and_then(Value::as_f64),
-            alpha: fraction(row, "alpha"),
-            quality: fraction(row, "quality"),
-            delivered: number(row, "delivered"),
-            marked: number(row, "marked"),
-        }
-    }
-
-    /// Makes the counts of a row: packets, and as errors the marked ones.
-    pub(super) fn counts(&self) -> Io {
-        Io { operations: self.delivered, errors: self.marked, ..Io::default() }
-    }
+/// Makes the counts of a row: packets, and as errors the marked ones.
+pub(super) fn counts(flow: &FlowState) -> Io {
+    Io { operations: flow.delivered, errors: flow.marked, ..Io::default() }
 }
 
 /// Reads the classes of all links from the answer to `network.show`.
@@ -94,7 +68,7 @@ pub(super) fn links(network: &Value) -> Vec<LinkClass> {
                 direction,
                 class: text(row, "class"),
                 flows: number(row, "flows"),
-                flow: Standing::of(row),
+                flow: FlowState::deserialize(row).unwrap_or_default(),
             }));
         }
     }
@@ -117,7 +91,7 @@ pub(super) fn connections(answer: &Value) -> Vec<ConnectionSample> {
                 class: text(network, "class"),
                 base: text(network, "base"),
                 rtt_us: number(network, "rtt_us"),
-                flow: Standing::of(flow),
+                flow: FlowState::deserialize(flow).unwrap_or_default(),
             });
         }
     }

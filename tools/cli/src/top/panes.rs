@@ -1,7 +1,8 @@
 //! The table of each pane, from the model.
 
+use sluice_config::answer::FlowState;
+
 use super::model::{Model, Pane, Rates, host_key};
-use super::network::Standing;
 use super::sample::{DeviceSample, Sample, SessionSample};
 use super::table::{Cell, Row, Table};
 use crate::bench::show_count;
@@ -200,7 +201,7 @@ fn workloads(model: &Model, sample: &Sample) -> Table {
 }
 
 /// Makes a row that ends with the measurements of the network.
-fn flowing_row(mut cells: Vec<Cell>, class: &str, flow: &Standing, rates: Rates) -> Row {
+fn flowing_row(mut cells: Vec<Cell>, class: &str, flow: &FlowState, rates: Rates) -> Row {
     cells.extend([
         Cell::rate(Some(flow.rate)),
         Cell::rate(flow.target),
