@@ -8,6 +8,7 @@ use arbitration::reservation::Terms;
 use arbitration::session::{SessionError, SessionSpec};
 use arbitration::settings::{ClassDscps, OrderSettings, WindowRule, default_dscps};
 use qtcp::link::ClassGoal;
+use serde::Deserialize;
 use thiserror::Error;
 use units::{Class, PerClass};
 
@@ -261,13 +262,25 @@ pub struct HostPlan {
 }
 
 /// The transport of a host's queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// NVMe/TCP.
     #[default]
     Tcp,
     /// NVMe/RDMA: a queue pair for each queue, which a rate limits at both ends.
     Rdma,
+}
+
+impl Transport {
+    /// Returns the name, as loads, listeners and scenarios spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Rdma => "rdma",
+        }
+    }
 }
 
 /// A load of a host.

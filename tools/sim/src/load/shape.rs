@@ -1,6 +1,7 @@
 //! The shape of accesses: reads or writes, their sizes and places.
 
 use fastrand::Rng;
+use serde::Deserialize;
 use thiserror::Error;
 
 use super::Access;
@@ -33,9 +34,11 @@ pub enum Size {
 }
 
 /// The places of accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Places {
     /// Each where chance has it, at a multiple of 4 KiB.
+    #[default]
     Random,
     /// Each behind the one before, from the beginning again at the end.
     Sequential,

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::rc::Rc;
 
+use serde::Deserialize;
 use thiserror::Error;
 use units::Nanos;
 
@@ -16,7 +17,8 @@ use super::{Access, Arrival, Source};
 const LINE: u64 = 4096;
 
 /// The formats, by their columns. All are separated by commas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// MSR Cambridge (the README of SNIA IOTTA's trace set 388): `Timestamp` in Windows' filetime
     /// (100 ns), `Hostname`, `DiskNumber`, `Type` (`Read`, `Write`), `Offset` and `Size` in bytes,

@@ -11,6 +11,8 @@ use super::error::{ScenarioError, value};
 use super::goal::HostGoal;
 use super::profile::DeviceProfile;
 use super::value::{Bandwidth, Bits, Bytes, Count, LoadRate, Part, Time};
+use crate::load::{Format, Places};
+use crate::model::Transport;
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -355,7 +357,7 @@ pub(super) struct Pm {
 pub(super) struct Host {
     pub(super) name: String,
     #[serde(default)]
-    pub(super) transport: TransportName,
+    pub(super) transport: Transport,
     pub(super) count: Option<u32>,
     pub(super) rate: Option<Bits>,
     pub(super) class: Option<ClassName>,
@@ -366,17 +368,6 @@ pub(super) struct Host {
     pub(super) goal: Option<HostGoal>,
     #[serde(default, rename = "load")]
     pub(super) loads: Vec<Load>,
-}
-
-/// The transport of a host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum TransportName {
-    /// NVMe/TCP.
-    #[default]
-    Tcp,
-    /// NVMe/RDMA.
-    Rdma,
 }
 
 /// `[[host.load]]`.
@@ -393,10 +384,10 @@ pub(super) struct Load {
     pub(super) off: Option<Time>,
     pub(super) reads: Option<Part>,
     pub(super) size: Option<SizeValue>,
-    pub(super) places: Option<PlacesName>,
+    pub(super) places: Option<Places>,
     pub(super) begins: Option<Time>,
     pub(super) file: Option<String>,
-    pub(super) format: Option<FormatName>,
+    pub(super) format: Option<Format>,
     pub(super) speed: Option<f64>,
 }
 
@@ -432,22 +423,6 @@ pub(super) struct Distributed {
     pub(super) least: Option<Bytes>,
     pub(super) most: Bytes,
     pub(super) step: Option<Bytes>,
-}
-
-/// The places of accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum PlacesName {
-    Random,
-    Sequential,
-}
-
-/// Formats of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum FormatName {
-    Msr,
-    Snia,
 }
 
 /// Returns the index of a namespace that is named by its number, from 1.

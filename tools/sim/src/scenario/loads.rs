@@ -6,11 +6,9 @@ use std::time::Duration;
 use units::{Nanos, nanos};
 
 use super::error::ScenarioError;
-use super::file::{Distributed, FormatName, Load, PlacesName, ProcessName, SizeValue};
+use super::file::{Distributed, Load, ProcessName, SizeValue};
 use super::value::{Bytes, LoadRate, Time};
-use crate::load::{
-    Closed, Fault, Format, Open, Places, Process, Shape, Size, Source, Trace, TraceSetup,
-};
+use crate::load::{Closed, Fault, Open, Process, Shape, Size, Source, Trace, TraceSetup};
 
 /// The context of a load.
 #[derive(Clone, Copy, Debug)]
@@ -116,10 +114,7 @@ fn shape(load: &Load, place: Place<'_>) -> Result<Shape, ScenarioError> {
             format!("make it at most {} bytes, or raise `target.max_transfer`", place.max_transfer);
         return Err(value(place.at, "size", format!("up to {} bytes", size.most()), must));
     }
-    let places = match load.places {
-        Some(PlacesName::Sequential) => Places::Sequential,
-        Some(PlacesName::Random) | None => Places::Random,
-    };
+    let places = load.places.unwrap_or_default();
     let reads = load.reads.map_or(1.0, |reads| reads.0);
     let shape = Shape { reads, size, places, within: place.within };
     shape.check().map_err(|error| ScenarioError::Shape { at: place.at.to_owned(), error })?;
@@ -179,16 +174,7 @@ fn trace(load: &Load, place: Place<'_>, begin: Nanos) -> Result<(Trace, Fault), 
     if !(1e-3..=1e6).contains(&speed) {
         return Err(value(place.at, "speed", speed, "write 0.001 to 1000000".to_owned()));
     }
-    let setup = TraceSetup {
-        format: match format {
-            FormatName::Msr => Format::Msr,
-            FormatName::Snia => Format::Snia,
-        },
-        speed,
-        within: place.within,
-        most: place.max_transfer,
-        begin,
-    };
+    let setup = TraceSetup { format, speed, within: place.within, most: place.max_transfer, begin };
     Trace::open(&place.folder.join(file), setup)
         .map_err(|error| ScenarioError::Trace { at: place.at.to_owned(), error })
 }

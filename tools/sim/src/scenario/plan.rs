@@ -187,9 +187,9 @@ fn hosts(
 }
 
 fn host(of: &Host, name: String, node: NodeId, transports: &Transports) -> HostPlan {
-    let (transport, sender, answers) = transports.of(of.transport);
+    let (sender, answers) = transports.of(of.transport);
     let mut host = HostPlan::new(name, node, sender);
-    (host.transport, host.answers) = (transport, answers);
+    (host.transport, host.answers) = (of.transport, answers);
     host.class = of.class.map(Class::from);
     host.queues = of.queues.unwrap_or(host.queues);
     host.depth = of.depth.unwrap_or(host.depth);

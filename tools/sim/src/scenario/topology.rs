@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::error::{ScenarioError, value};
-use super::file::{File, TopologyKind, TransportName};
+use super::file::{File, TopologyKind};
 use super::value::Bits;
+use crate::model::Transport;
 use crate::network::{FatTree, Link, Marking, NodeId, Packets, Pause, Switch, Topology};
 
 /// Makes the topology. Returns it with the nodes of hosts and of the target.
@@ -52,7 +53,7 @@ pub(super) fn topology(
         if of.kind == TopologyKind::FatTree {
             return Err(value(key, "given", "all cables of a fat tree are alike: leave it out"));
         }
-        if host.transport == TransportName::Rdma {
+        if host.transport == Transport::Rdma {
             let must = "adapters of hosts over RDMA have `topology.rate`: leave it out";
             return Err(value(key, "given", must));
         }

@@ -1,7 +1,7 @@
 //! The transports of hosts: what limits sockets and queue pairs at both ends.
 
 use super::error::{ScenarioError, value};
-use super::file::{File, RdmaControl, TcpControl, TransportName};
+use super::file::{File, RdmaControl, TcpControl};
 use super::value::Bits;
 use crate::model::Transport;
 use crate::network::{Control, RateControl, Sender};
@@ -25,8 +25,8 @@ impl Transports {
     /// A table is given whose transport no host has, or DCQCN where no switch marks.
     pub(super) fn new(file: &File) -> Result<Self, ScenarioError> {
         for (table, given, name) in [
-            ("tcp", file.tcp.is_some(), TransportName::Tcp),
-            ("rdma", file.rdma.is_some(), TransportName::Rdma),
+            ("tcp", file.tcp.is_some(), Transport::Tcp),
+            ("rdma", file.rdma.is_some(), Transport::Rdma),
         ] {
             if given && file.hosts.iter().all(|host| host.transport != name) {
                 let must = format!(
@@ -36,7 +36,7 @@ impl Transports {
             }
         }
         let control = file.rdma.unwrap_or_default().control;
-        let over_rdma = file.hosts.iter().any(|host| host.transport == TransportName::Rdma);
+        let over_rdma = file.hosts.iter().any(|host| host.transport == Transport::Rdma);
         if over_rdma && control == RdmaControl::Dcqcn && file.topology.threshold == Some(0) {
             let must = "switches mark nothing, which `topology.threshold` says: write \"line\", or a \
                         threshold of 1 or more";
@@ -53,12 +53,12 @@ impl Transports {
         Ok(Self { sockets: sockets(file), pairs: pair(of.rate), answers: pair(target) })
     }
 
-    /// Returns a host's transport, what limits its ends, and what limits the target's; `None`: what
-    /// limits the target's sockets.
-    pub(super) fn of(&self, name: TransportName) -> (Transport, Sender, Option<Sender>) {
-        match name {
-            TransportName::Tcp => (Transport::Tcp, self.sockets, None),
-            TransportName::Rdma => (Transport::Rdma, self.pairs, Some(self.answers)),
+    /// Returns what limits the ends of a host, and what limits the target's; `None`: what limits the target's
+    /// sockets.
+    pub(super) fn of(&self, transport: Transport) -> (Sender, Option<Sender>) {
+        match transport {
+            Transport::Tcp => (self.sockets, None),
+            Transport::Rdma => (self.pairs, Some(self.answers)),
         }
     }
 }

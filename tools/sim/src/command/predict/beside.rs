@@ -112,7 +112,7 @@ mod tests {
             count: 1,
             class: arbitration::Class::High,
             session: "s".to_owned(),
-            transport: super::super::load::Transport::Tcp,
+            transport: crate::model::Transport::Tcp,
             namespaces: [("nqn.x:disk".to_owned(), 1)].into(),
             entry: "web".to_owned(),
         };

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use sluice_config::amounts::{parse_bandwidth, parse_duration, parse_size};
 use toml::{Table, Value};
 
-use super::load::Transport;
+use crate::model::Transport;
 pub(super) use crate::scenario::ClassName;
 use crate::scenario::value::Count;
 

@@ -5,7 +5,8 @@ use arbitration::classify::{Classifier, ConnectionClass, PolicyClass};
 use arbitration::{Class, Nanos};
 
 use super::config::{Config, Listener, Namespace, Policy, list};
-use super::load::{Load, Transport};
+use super::load::Load;
+use crate::model::Transport;
 
 /// Class, session and transport that the daemon assigns to a load's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use sluice_config::amounts::{parse_duration, parse_fio_size, parse_frequency, parse_rate};
 use toml::Value;
 
+use crate::model::Transport;
+
 /// The most commands outstanding on a connection unless a load says so, as of `sluice bench`.
 const DEPTH: u16 = 128;
 
@@ -60,24 +62,6 @@ struct Written {
     connections: Option<i64>,
     rate: Option<Value>,
     arrivals: Option<String>,
-}
-
-/// The transport of a load's host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Transport {
-    Tcp,
-    Rdma,
-}
-
-impl Transport {
-    /// Returns the name, as loads, listeners and scenarios spell it.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Rdma => "rdma",
-        }
-    }
 }
 
 /// A load, with the keys of a job of `sluice bench`.

@@ -11,7 +11,8 @@ use toml::{Table, Value};
 use super::config::{Config, Namespace, size};
 use super::device::{self, Known};
 use super::flow::{self, Flow};
-use super::load::{Load, Loads, Transport};
+use super::load::{Load, Loads};
+use crate::model::Transport;
 
 /// Credits from which on the daemon does not count commands, and bytes.
 const UNCOUNTED: (i64, u64) = (65_536, 1 << 40);
