@@ -9,6 +9,11 @@ pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     text.unwrap_or_else(|| "-".into())
 }
 
+/// Writes `yes`, or `-`.
+pub(super) fn yes_or_dash(is: bool) -> String {
+    if is { "yes" } else { "-" }.into()
+}
+
 /// Writes a JSON value as text; nothing for `null`.
 pub(super) fn plain(value: Option<&Value>) -> String {
     match value {

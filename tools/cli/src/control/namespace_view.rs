@@ -1,45 +1,31 @@
 //! Namespaces and their states as people read them.
 
-use sluice_config::answer::{Availability, NamespaceRow};
+use sluice_config::answer::{Availability, Namespace, NamespaceRow};
 
 use super::cells::{names, or_dash};
 use super::table::Align::{Left, Right};
-use super::table::{Room, Table, size};
+use super::table::{Column, Room, Table, size};
 
 /// Writes the namespaces, and below them the reason for each that is not ready.
 pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("SUBSYSTEM", Left),
-        ("NSID", Right),
-        ("BACKEND", Left),
-        ("PATH", Left),
-        ("SIZE", Right),
-        ("BLOCK", Right),
-        ("MODE", Left),
-        ("UUID", Left),
-        ("HOSTS", Left),
-        ("ERRORS", Right),
-        ("STATE", Left),
-    ])
-    .least(&["UUID", "BLOCK", "HOSTS", "BACKEND", "MODE", "ERRORS"]);
-    for NamespaceRow { subsystem, namespace: row, live } in namespaces {
-        table.row_of(
-            *live,
-            vec![
-                subsystem.clone(),
-                row.nsid.to_string(),
-                backend(&row.backend, row.region.as_deref()),
-                or_dash(row.path.as_ref()),
-                or_dash(Some(row.size).filter(|bytes| *bytes > 0).map(size)),
-                or_dash(Some(row.block_size).filter(|bytes| *bytes > 0)),
-                if row.read_only { "ro" } else { "rw" }.into(),
-                row.uuid.clone(),
-                names(row.hosts.as_deref(), "all"),
-                row.errors.to_string(),
-                row.state.name().into(),
-            ],
-        );
-    }
+    let columns: [Column<NamespaceRow>; 11] = [
+        ("SUBSYSTEM", Left, |row| row.subsystem.clone()),
+        ("NSID", Right, |row| row.namespace.nsid.to_string()),
+        ("BACKEND", Left, |row| backend(&row.namespace)),
+        ("PATH", Left, |row| or_dash(row.namespace.path.as_ref())),
+        ("SIZE", Right, |row| {
+            or_dash(Some(row.namespace.size).filter(|bytes| *bytes > 0).map(size))
+        }),
+        ("BLOCK", Right, |row| or_dash(Some(row.namespace.block_size).filter(|bytes| *bytes > 0))),
+        ("MODE", Left, |row| if row.namespace.read_only { "ro" } else { "rw" }.into()),
+        ("UUID", Left, |row| row.namespace.uuid.clone()),
+        ("HOSTS", Left, |row| names(row.namespace.hosts.as_deref(), "all")),
+        ("ERRORS", Right, |row| row.namespace.errors.to_string()),
+        ("STATE", Left, |row| row.namespace.state.name().into()),
+    ];
+    let table = Table::from_rows(namespaces, &columns)
+        .live(namespaces.iter().map(|row| row.live))
+        .least(&["UUID", "BLOCK", "HOSTS", "BACKEND", "MODE", "ERRORS"]);
     let mut text = table.text("There are no namespaces.", room);
     let reasons: Vec<String> = namespaces.iter().filter_map(reason).collect();
     if !reasons.is_empty() {
@@ -57,7 +43,8 @@ pub(super) fn retried(tried: &[NamespaceRow], room: Room) -> String {
 }
 
 /// Returns text such as "pmem (DAX file)".
-fn backend(backend: &str, region: Option<&str>) -> String {
+fn backend(namespace: &Namespace) -> String {
+    let Namespace { backend, region, .. } = namespace;
     match region {
         Some(region) => format!("{backend} ({region})"),
         None => or_dash(Some(backend)),

@@ -1,12 +1,12 @@
 //! The network as people read it.
 
 use serde_json::Value;
-use sluice_config::answer::{ConnectionNetwork, FlowState, LinkClassState, LinkRow, Network};
+use sluice_config::answer::{Connection, LinkClassState, LinkRow, Network};
 use sluice_config::params::Settings;
 
-use super::cells::{or_dash, rest, setting};
+use super::cells::{names, or_dash, rest, setting};
 use super::table::Align::{self, Left, Right};
-use super::table::{Room, Table, rate};
+use super::table::{Column, Room, Table, rate};
 
 /// The classes, the most urgent first.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
@@ -72,53 +72,45 @@ pub(super) fn show(network: &Network, room: Room) -> String {
 }
 
 fn links_table(links: &[LinkRow], room: Room) -> String {
-    let mut table = Table::new(&[("LINK", Left), ("CAPACITY", Right), ("LISTENERS", Left)]);
-    for row in links {
-        let listeners = match &row.listeners[..] {
-            [] => "none".into(),
-            listeners => listeners.join(", "),
-        };
-        table.row_of(
-            row.live,
-            vec![setting(&row.settings, "name"), setting(&row.settings, "capacity"), listeners],
-        );
-    }
+    let columns: [Column<LinkRow>; 3] = [
+        ("LINK", Left, |row| setting(&row.settings, "name")),
+        ("CAPACITY", Right, |row| setting(&row.settings, "capacity")),
+        ("LISTENERS", Left, |row| names(Some(&row.listeners), "")),
+    ];
+    let table = Table::from_rows(links, &columns).live(links.iter().map(|row| row.live));
     table.text("There are no links.", room)
 }
 
 /// Writes one line for each link, direction and class.
 fn classes(links: &[LinkRow], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("LINK", Left),
-        ("DIRECTION", Left),
-        ("CLASS", Left),
-        ("AIM", Align::Value),
-        ("FLOWS", Right),
-        ("DEMAND", Left),
-        ("RATE", Right),
-        ("TARGET", Right),
-        ("LIMIT", Right),
-        ("FOR", Left),
-        ("ALPHA", Right),
-        ("Q", Right),
-        ("PACKETS", Right),
-        ("MARKED", Right),
-    ])
-    .least(&["PACKETS", "MARKED", "ALPHA", "Q", "FLOWS", "AIM"]);
+    type Row<'l> = (&'l Settings, &'static str, &'l LinkClassState);
+    let mut rows: Vec<Row<'_>> = Vec::new();
     for link in links {
         for (direction, state) in [("out", &link.out), ("in", &link.into)] {
-            for row in &state.classes {
-                let mut cells =
-                    vec![setting(&link.settings, "name"), direction.into(), row.class.clone()];
-                cells.push(goal(link.settings.get("classes").and_then(|c| c.get(&row.class))));
-                cells.push(row.flows.to_string());
-                cells.push(demand(row).into());
-                cells.extend(rates(row));
-                cells.extend(packets(&row.total));
-                table.row(cells);
-            }
+            rows.extend(state.classes.iter().map(|row| (&link.settings, direction, row)));
         }
     }
+    let columns: [Column<Row<'_>>; 14] = [
+        ("LINK", Left, |(link, ..)| setting(link, "name")),
+        ("DIRECTION", Left, |(_, direction, _)| (*direction).into()),
+        ("CLASS", Left, |(.., row)| row.class.clone()),
+        ("AIM", Align::Value, |(link, _, row)| {
+            goal(link.get("classes").and_then(|classes| classes.get(&row.class)))
+        }),
+        ("FLOWS", Right, |(.., row)| row.flows.to_string()),
+        ("DEMAND", Left, |(.., row)| demand(row).into()),
+        ("RATE", Right, |(.., row)| rate_or_dash(Some(row.total.rate))),
+        ("TARGET", Right, |(.., row)| rate_or_dash(row.total.target)),
+        ("LIMIT", Right, |(.., row)| rate_or_dash(row.total.limit)),
+        // The class for which this one is limited.
+        ("FOR", Left, |(.., row)| or_dash(row.held_for.as_deref())),
+        ("ALPHA", Right, |(.., row)| format!("{:.3}", row.total.alpha)),
+        ("Q", Right, |(.., row)| format!("{:.2}", row.total.quality)),
+        ("PACKETS", Right, |(.., row)| row.total.delivered.to_string()),
+        ("MARKED", Right, |(.., row)| row.total.marked.to_string()),
+    ];
+    let least = &["PACKETS", "MARKED", "ALPHA", "Q", "FLOWS", "AIM"];
+    let table = Table::from_rows(&rows, &columns).least(least);
     table.text("No traffic has been measured.", room)
 }
 
@@ -131,60 +123,24 @@ fn demand(class: &LinkClassState) -> &'static str {
     }
 }
 
-/// Writes the rate, target and limit of a class, and the class for which it is limited.
-fn rates(class: &LinkClassState) -> [String; 4] {
-    [
-        rate_or_dash(Some(class.total.rate)),
-        rate_or_dash(class.total.target),
-        rate_or_dash(class.total.limit),
-        or_dash(class.held_for.as_deref()),
-    ]
-}
-
-/// Writes alpha, Q, packets and marks.
-fn packets(flow: &FlowState) -> [String; 4] {
-    [
-        format!("{:.3}", flow.alpha),
-        format!("{:.2}", flow.quality),
-        flow.delivered.to_string(),
-        flow.marked.to_string(),
-    ]
-}
-
 /// Writes a rate in bits per second; `-` where there is none.
 fn rate_or_dash(bits: Option<f64>) -> String {
     bits.filter(|bits| *bits > 0.0).map_or_else(|| "-".into(), rate)
 }
 
-/// The columns of a connection that are about the network.
-pub(super) const CONNECTION: [(&str, Align); 6] = [
-    ("LINK", Left),
-    ("CLASS", Left),
-    ("BASE", Left),
-    ("RTT", Right),
-    ("LIMIT OUT", Right),
-    ("LIMIT IN", Right),
-];
-
-/// Writes the network's cells of a connection; dashes where nothing is known.
-pub(super) fn connection(network: Option<&ConnectionNetwork>) -> [String; 6] {
-    let rtt = match network.map_or(0, |network| network.rtt_us) {
+/// The columns of a connection that are about the network; dashes where nothing is known.
+pub(super) const CONNECTION: [Column<Connection>; 6] = [
+    ("LINK", Left, |row| or_dash(row.network.as_ref().map(|network| &network.link))),
+    ("CLASS", Left, |row| or_dash(row.network.as_ref().map(|network| &network.class))),
+    ("BASE", Left, |row| or_dash(row.network.as_ref().map(|network| &network.base))),
+    ("RTT", Right, |row| match row.network.as_ref().map_or(0, |network| network.rtt_us) {
         0 => "-".into(),
         us if us < 10_000 => format!("{us} us"),
         us => format!("{} ms", us / 1000),
-    };
-    let limit = |of: fn(&ConnectionNetwork) -> FlowState| {
-        rate_or_dash(network.and_then(|network| of(network).limit))
-    };
-    [
-        or_dash(network.map(|network| &network.link)),
-        or_dash(network.map(|network| &network.class)),
-        or_dash(network.map(|network| &network.base)),
-        rtt,
-        limit(|network| network.out),
-        limit(|network| network.into),
-    ]
-}
+    }),
+    ("LIMIT OUT", Right, |row| rate_or_dash(row.network.as_ref().and_then(|of| of.out.limit))),
+    ("LIMIT IN", Right, |row| rate_or_dash(row.network.as_ref().and_then(|of| of.into.limit))),
+];
 
 #[cfg(test)]
 mod tests {
@@ -257,11 +213,14 @@ mod tests {
 
     #[test]
     fn a_connection_without_a_state_has_dashes() {
-        assert!(connection(None).iter().all(|cell| cell == "-"));
+        let cells = |network| {
+            let row = Connection { network, ..Connection::default() };
+            CONNECTION.map(|(.., cell)| cell(&row))
+        };
+        assert!(cells(None).iter().all(|cell| cell == "-"));
         let network = json!({"link": "default", "class": "high", "base": "bbr",
             "rtt_us": 25_000, "out": {"limit": 6.25e7}, "in": {"limit": null}});
-        let network: ConnectionNetwork = serde_json::from_value(network).unwrap();
-        let seen = connection(Some(&network));
+        let seen = cells(Some(serde_json::from_value(network).unwrap()));
         assert_eq!(seen, ["default", "high", "bbr", "25 ms", "62.5 Mbit/s", "-"]);
     }
 }

@@ -9,7 +9,7 @@ use sluice_config::params::Settings;
 
 use super::cells::{or_dash, plain, rest, setting, time};
 use super::table::Align::{self, Left, Right};
-use super::table::{Room, Table, size};
+use super::table::{Column, Room, Table, size};
 
 /// Writes the answer to `qos.show`.
 pub(super) fn show(qos: &Qos, room: Room) -> String {
@@ -264,85 +264,76 @@ fn promises(list: &[DeviceRow]) -> String {
 }
 
 fn devices(list: &[DeviceRow], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("DEVICE OF", Left),
-        ("NSID", Right),
-        ("CLASS", Left),
-        ("WINDOW", Right),
-        ("IN USE", Right),
-        ("URGENT", Right),
-        ("HIGH", Right),
-        ("MEDIUM", Right),
-        ("LOW", Right),
-        ("READ", Right),
-        ("WRITE", Right),
-        ("RESERVED", Right),
-    ])
-    .least(&["CLASS", "READ", "WRITE", "RESERVED", "MEDIUM", "HIGH"]);
-    for row in list {
-        let window = match (row.arbitrated, row.window) {
+    fn waiting(row: &DeviceRow, class: &str) -> String {
+        row.waiting.get(class).copied().unwrap_or(0).to_string()
+    }
+    let columns: [Column<DeviceRow>; 12] = [
+        ("DEVICE OF", Left, |row| row.subsystem.clone()),
+        ("NSID", Right, |row| row.nsid.to_string()),
+        ("CLASS", Left, |row| or_dash(row.class.as_ref())),
+        ("WINDOW", Right, |row| match (row.arbitrated, row.window) {
             (false, _) => "-".into(),
             (true, None) => "off".into(),
             (true, Some(window)) => format!("{window:.1}"),
-        };
-        let waiting = |class| row.waiting.get(class).copied().unwrap_or(0).to_string();
-        table.row(vec![
-            row.subsystem.clone(),
-            row.nsid.to_string(),
-            or_dash(row.class.as_ref()),
-            window,
-            format!("{:.1}", row.in_use),
-            waiting("urgent"),
-            waiting("high"),
-            waiting("medium"),
-            waiting("low"),
-            time(row.mean_ns.read),
-            time(row.mean_ns.write),
-            format!("{:.0} %", row.reserved * 100.0),
-        ]);
-    }
+        }),
+        ("IN USE", Right, |row| format!("{:.1}", row.in_use)),
+        ("URGENT", Right, |row| waiting(row, "urgent")),
+        ("HIGH", Right, |row| waiting(row, "high")),
+        ("MEDIUM", Right, |row| waiting(row, "medium")),
+        ("LOW", Right, |row| waiting(row, "low")),
+        ("READ", Right, |row| time(row.mean_ns.read)),
+        ("WRITE", Right, |row| time(row.mean_ns.write)),
+        ("RESERVED", Right, |row| format!("{:.0} %", row.reserved * 100.0)),
+    ];
+    let least = &["CLASS", "READ", "WRITE", "RESERVED", "MEDIUM", "HIGH"];
+    let table = Table::from_rows(list, &columns).least(least);
     table.text("There are no devices.", room)
 }
 
+/// Returns whether a policy or profile differs from the configuration file.
+fn is_live(row: &Settings) -> bool {
+    row.get("live") == Some(&Value::Bool(true))
+}
+
 fn policies(list: &[Settings], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("POLICY FOR HOST", Left),
-        ("SUBSYSTEM", Left),
-        ("NSID", Left),
-        ("FROM", Left),
-        ("CLASS", Left),
-        ("AT MOST", Left),
-        ("URGENT IOPS", Right),
-        ("SESSION", Left),
-    ])
-    .least(&["URGENT IOPS", "AT MOST", "FROM", "NSID", "SESSION"]);
-    for row in list {
-        let cell = |key: &str, none: &str| match setting(row, key) {
-            text if text.is_empty() => none.to_owned(),
-            text => text,
-        };
-        let mut cells: Vec<String> =
-            ["host", "subsystem", "nsid", "addresses"].map(|key| cell(key, "any")).into();
-        cells.extend(["class", "max_class", "urgent_iops", "session"].map(|key| cell(key, "-")));
-        table.row_of(row.get("live") == Some(&Value::Bool(true)), cells);
+    fn any(row: &Settings, key: &str) -> String {
+        Some(setting(row, key)).filter(|text| !text.is_empty()).unwrap_or_else(|| "any".into())
     }
+    let columns: [Column<Settings>; 8] = [
+        ("POLICY FOR HOST", Left, |row| any(row, "host")),
+        ("SUBSYSTEM", Left, |row| any(row, "subsystem")),
+        ("NSID", Left, |row| any(row, "nsid")),
+        ("FROM", Left, |row| any(row, "addresses")),
+        ("CLASS", Left, |row| or_dash(Some(setting(row, "class")))),
+        ("AT MOST", Left, |row| or_dash(Some(setting(row, "max_class")))),
+        ("URGENT IOPS", Right, |row| or_dash(Some(setting(row, "urgent_iops")))),
+        ("SESSION", Left, |row| or_dash(Some(setting(row, "session")))),
+    ];
+    let table = Table::from_rows(list, &columns).live(list.iter().map(is_live)).least(&[
+        "URGENT IOPS",
+        "AT MOST",
+        "FROM",
+        "NSID",
+        "SESSION",
+    ]);
     table.text("There are no policies.", room)
 }
 
 pub(super) fn profiles(list: &[Settings], room: Room) -> String {
-    let mut table = Table::new(&[("PROFILE", Left), ("LIMIT", Align::Value), ("BURST", Right)]);
-    for row in list {
-        let rate = |key: &str| row.get(key).and_then(Value::as_u64);
-        let fixed = limits(&Limits::deserialize(json!(row)).unwrap_or_default());
-        let (iops, bandwidth) = (rate("iops_per_gib"), rate("bandwidth_per_gib"));
-        let sized = limits(&Limits { iops, bandwidth, ..Limits::default() });
-        let sized = sized.map(|limits| format!("{limits} per GiB"));
-        let limits: Vec<String> = fixed.into_iter().chain(sized).collect();
-        let limits = (!limits.is_empty()).then(|| limits.join(", "));
-        let burst = row.get("burst").and_then(Value::as_str);
-        let cells = vec![setting(row, "name"), or_dash(limits), or_dash(burst)];
-        table.row_of(row.get("live") == Some(&Value::Bool(true)), cells);
-    }
+    let columns: [Column<Settings>; 3] = [
+        ("PROFILE", Left, |row| setting(row, "name")),
+        ("LIMIT", Align::Value, |row| {
+            let rate = |key: &str| row.get(key).and_then(Value::as_u64);
+            let fixed = limits(&Limits::deserialize(json!(row)).unwrap_or_default());
+            let (iops, bandwidth) = (rate("iops_per_gib"), rate("bandwidth_per_gib"));
+            let sized = limits(&Limits { iops, bandwidth, ..Limits::default() });
+            let sized = sized.map(|limits| format!("{limits} per GiB"));
+            let limits: Vec<String> = fixed.into_iter().chain(sized).collect();
+            or_dash((!limits.is_empty()).then(|| limits.join(", ")))
+        }),
+        ("BURST", Right, |row| or_dash(row.get("burst").and_then(Value::as_str))),
+    ];
+    let table = Table::from_rows(list, &columns).live(list.iter().map(is_live));
     table.text("There are no profiles.", room)
 }
 

@@ -1,12 +1,12 @@
 //! Regions of persistent memory and their clients as people read them.
 
 use serde_json::Value;
-use sluice_config::answer::{EvictedHost, Pmem, RegionRow};
+use sluice_config::answer::{EvictedHost, Pmem, RegionClient, RegionRow};
 use sluice_config::params::Settings;
 
 use super::cells::{count, or_dash, rest, setting};
 use super::table::Align::{Left, Right};
-use super::table::{Room, Table, size};
+use super::table::{Column, Room, Table, size};
 
 /// The keys of `[pmem]` that the sentences of [`general`] show.
 const SHOWN: [&str; 9] = [
@@ -89,74 +89,50 @@ fn setting_or(settings: &Settings, key: &str, other: &str) -> String {
 
 /// Writes one line for each region.
 fn regions(regions: &[RegionRow], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("REGION", Left),
-        ("SIZE", Right),
-        ("KIND", Left),
-        ("PATH", Left),
-        ("MODE", Left),
-        ("RESERVE", Right),
-        ("LIMIT", Right),
-        ("HOSTS", Right),
-        ("CLIENTS", Right),
-        ("STATE", Left),
-    ])
-    .least(&["MODE", "CLIENTS", "HOSTS", "PATH"]);
-    for row in regions {
-        let of = |key: &str| or_dash(Some(setting(&row.settings, key)));
-        let hosts = row.settings.get("hosts").and_then(|hosts| Some(hosts.as_array()?.len()));
-        table.row_of(
-            row.live,
-            vec![
-                of("name"),
-                or_dash(row.bytes.map(size)),
-                or_dash(row.kind.as_ref()),
-                of("path"),
-                if of("read_only") == "yes" { "ro" } else { "rw" }.into(),
-                of("reserve"),
-                of("limit"),
-                or_dash(hosts),
-                row.clients.len().to_string(),
-                if row.open { "open" } else { "not open" }.into(),
-            ],
-        );
-    }
+    let columns: [Column<RegionRow>; 10] = [
+        ("REGION", Left, |row| or_dash(Some(setting(&row.settings, "name")))),
+        ("SIZE", Right, |row| or_dash(row.bytes.map(size))),
+        ("KIND", Left, |row| or_dash(row.kind.as_ref())),
+        ("PATH", Left, |row| or_dash(Some(setting(&row.settings, "path")))),
+        ("MODE", Left, |row| match setting(&row.settings, "read_only").as_str() {
+            "yes" => "ro".into(),
+            _ => "rw".into(),
+        }),
+        ("RESERVE", Right, |row| or_dash(Some(setting(&row.settings, "reserve")))),
+        ("LIMIT", Right, |row| or_dash(Some(setting(&row.settings, "limit")))),
+        ("HOSTS", Right, |row| {
+            or_dash(row.settings.get("hosts").and_then(|hosts| Some(hosts.as_array()?.len())))
+        }),
+        ("CLIENTS", Right, |row| row.clients.len().to_string()),
+        ("STATE", Left, |row| if row.open { "open" } else { "not open" }.into()),
+    ];
+    let table = Table::from_rows(regions, &columns)
+        .live(regions.iter().map(|row| row.live))
+        .least(&["MODE", "CLIENTS", "HOSTS", "PATH"]);
     table.text("There are no regions.", room)
 }
 
 /// Writes one line for each client.
 fn clients(regions: &[RegionRow], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("REGION", Left),
-        ("HOST", Left),
-        ("ADDRESS", Left),
-        ("RIGHTS", Left),
-        ("RESERVED", Right),
-        ("LIMIT", Right),
-        ("CONNECTED", Left),
-        ("LAST PERIOD", Right),
-        ("IN ALL", Right),
-        ("MISSED", Right),
-        ("GRANT", Right),
-    ])
-    .least(&["GRANT", "ADDRESS", "IN ALL", "RIGHTS", "LIMIT", "CONNECTED"]);
-    for region in regions {
-        for row in &region.clients {
-            table.row(vec![
-                setting(&region.settings, "name"),
-                row.host.clone(),
-                or_dash(row.address.as_ref()),
-                row.rights.clone(),
-                row.reservation.to_string(),
-                or_dash(row.limit),
-                if row.connected { "yes" } else { "no" }.into(),
-                row.last_period.to_string(),
-                row.completed.to_string(),
-                row.missed.to_string(),
-                row.grant.to_string(),
-            ]);
-        }
-    }
+    let rows: Vec<(&Settings, &RegionClient)> = regions
+        .iter()
+        .flat_map(|region| region.clients.iter().map(|row| (&region.settings, row)))
+        .collect();
+    let columns: [Column<(&Settings, &RegionClient)>; 11] = [
+        ("REGION", Left, |(region, _)| setting(region, "name")),
+        ("HOST", Left, |(_, row)| row.host.clone()),
+        ("ADDRESS", Left, |(_, row)| or_dash(row.address.as_ref())),
+        ("RIGHTS", Left, |(_, row)| row.rights.clone()),
+        ("RESERVED", Right, |(_, row)| row.reservation.to_string()),
+        ("LIMIT", Right, |(_, row)| or_dash(row.limit)),
+        ("CONNECTED", Left, |(_, row)| if row.connected { "yes" } else { "no" }.into()),
+        ("LAST PERIOD", Right, |(_, row)| row.last_period.to_string()),
+        ("IN ALL", Right, |(_, row)| row.completed.to_string()),
+        ("MISSED", Right, |(_, row)| row.missed.to_string()),
+        ("GRANT", Right, |(_, row)| row.grant.to_string()),
+    ];
+    let least = &["GRANT", "ADDRESS", "IN ALL", "RIGHTS", "LIMIT", "CONNECTED"];
+    let table = Table::from_rows(&rows, &columns).least(least);
     table.text("No client has a grant.", room)
 }
 

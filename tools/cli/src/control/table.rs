@@ -58,6 +58,9 @@ pub(crate) struct Table {
     least: &'static [&'static str],
 }
 
+/// A column of a table whose rows show an `R`: its heading, the side of its cells, and the cell of a row.
+pub(crate) type Column<R> = (&'static str, Align, fn(&R) -> String);
+
 /// The side of its column on which a cell is, and the part of it that stays where there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -89,6 +92,25 @@ impl Table {
         let mut names = heading.iter().map(|(name, _)| *name).enumerate();
         debug_assert!(!names.any(is_repeated), "two columns have one name: {heading:?}");
         Self { heading: heading.to_vec(), rows: Vec::new(), live: BTreeSet::new(), least: &[] }
+    }
+
+    /// Makes a table with a row for each of `rows`.
+    pub(crate) fn from_rows<'r, R: 'r>(
+        rows: impl IntoIterator<Item = &'r R>,
+        columns: &[Column<R>],
+    ) -> Self {
+        let heading: Vec<_> = columns.iter().map(|(name, align, _)| (*name, *align)).collect();
+        let mut table = Self::new(&heading);
+        for row in rows {
+            table.row(columns.iter().map(|(.., cell)| cell(row)).collect());
+        }
+        table
+    }
+
+    /// Marks the rows that differ from the configuration file.
+    pub(super) fn live(mut self, is_live: impl Iterator<Item = bool>) -> Self {
+        self.live = is_live.enumerate().filter(|(_, live)| *live).map(|(row, _)| row).collect();
+        self
     }
 
     /// Names the columns that can be left out where there is no room, the least important first.

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 use sluice_config::answer::{
-    self, AnyHost, Connection, FileSystem, HostKeys, HostRights, Hosts, Listener, NamespaceResized,
-    Reloaded, Status, Subsystem,
+    self, AnyHost, Connection, FileSystem, HostKey, HostKeys, HostRights, Hosts, Listener,
+    LostHost, NamespaceResized, Reloaded, Status, Subsystem,
 };
 use sluice_config::failure::{FAILED, Failure};
 use sluice_config::{Call, Method, RDMA_BEFORE, Verb, call};
 
-use super::cells::{count, names, or_dash, setting};
+use super::cells::{count, names, or_dash, setting, yes_or_dash};
 use super::request::Request;
 use super::table::Align::{self, Left, Right};
-use super::table::{Room, Table, duration, size};
+use super::table::{Column, Room, Table, duration, size};
 use super::{
     config_view, events_view, namespace_view, network_view, qos_view, region_view, statistics_view,
 };
@@ -192,11 +192,16 @@ fn status(status: &Status, room: Room) -> String {
     if status.live_changes > 0 {
         text += &config_view::on_top(status.live_changes);
     }
-    let mut table = Table::new(&[("CPU", Right), ("CONNECTIONS", Right), ("BUFFERS", Right)]);
-    for reactor in &status.reactors {
-        let buffers = format!("{} of {}", size(reactor.buffer_used), size(reactor.buffer_total));
-        table.row(vec![reactor.core.to_string(), reactor.connections.to_string(), buffers]);
-    }
+    let table = Table::from_rows(
+        &status.reactors,
+        &[
+            ("CPU", Right, |row| row.core.to_string()),
+            ("CONNECTIONS", Right, |row| row.connections.to_string()),
+            ("BUFFERS", Right, |row| {
+                format!("{} of {}", size(row.buffer_used), size(row.buffer_total))
+            }),
+        ],
+    );
     text += "\n";
     text += &table.text("no reactors", room);
     if !status.file_systems.is_empty() {
@@ -223,13 +228,16 @@ fn status(status: &Status, room: Room) -> String {
 
 /// Shows what files of namespaces may still take of their file systems.
 fn file_systems(all: &[FileSystem]) -> Table {
-    let columns = [("FILE SYSTEM", Left), ("FILES", Right), ("MAY TAKE", Right), ("FREE", Right)];
-    let mut table = Table::new(&[&columns[..], &[("OVERCOMMIT", Right)]].concat());
-    for FileSystem { mount, files, may_take, free, overcommit } in all {
-        let sizes = [*may_take, *free, *overcommit].map(size);
-        table.row([mount.clone(), files.to_string()].into_iter().chain(sizes).collect());
-    }
-    table
+    Table::from_rows(
+        all,
+        &[
+            ("FILE SYSTEM", Left, |row| row.mount.clone()),
+            ("FILES", Right, |row| row.files.to_string()),
+            ("MAY TAKE", Right, |row| size(row.may_take)),
+            ("FREE", Right, |row| size(row.free)),
+            ("OVERCOMMIT", Right, |row| size(row.overcommit)),
+        ],
+    )
 }
 
 /// Writes lines below a heading; nothing if there are none.
@@ -292,48 +300,32 @@ const LEAST_OF_CONNECTION: [&str; 14] = [
 ];
 
 fn connections(connections: &[Connection], room: Room) -> String {
-    let heading = [
-        ("ID", Right),
-        ("PEER", Left),
-        ("HOST", Left),
-        ("SUBSYSTEM", Left),
-        ("CTRL", Right),
-        ("QUEUE", Right),
-        ("IN FLIGHT", Right),
-        ("REACTOR", Right),
-        ("DIGESTS", Left),
-        ("TLS", Left),
-        ("PROVED", Left),
+    let mut columns: Vec<Column<Connection>> = vec![
+        ("ID", Right, |row| row.id.to_string()),
+        ("PEER", Left, |row| row.peer.clone()),
+        ("HOST", Left, |row| or_dash(row.host.as_ref())),
+        ("SUBSYSTEM", Left, |row| or_dash(row.subsystem.as_ref())),
+        ("CTRL", Right, |row| or_dash(row.controller)),
+        ("QUEUE", Right, |row| or_dash(row.queue)),
+        ("IN FLIGHT", Right, |row| row.in_flight.to_string()),
+        ("REACTOR", Right, |row| row.reactor.to_string()),
+        ("DIGESTS", Left, |row| {
+            let digests = match row.digests {
+                (false, false) => "-",
+                (true, false) => "header",
+                (false, true) => "data",
+                (true, true) => "header, data",
+            };
+            digests.into()
+        }),
+        ("TLS", Left, |row| or_dash(row.tls.as_deref().map(cipher))),
+        ("PROVED", Left, |row| yes_or_dash(row.authenticated)),
     ];
     // Columns of the network follow where any are known.
-    let network = connections.iter().any(|row| row.network.is_some());
-    let more = network_view::CONNECTION.into_iter().filter(|_| network);
-    let mut table = Table::new(&heading.into_iter().chain(more).collect::<Vec<_>>())
-        .least(&LEAST_OF_CONNECTION);
-    for row in connections {
-        let digests = match row.digests {
-            (false, false) => "-",
-            (true, false) => "header",
-            (false, true) => "data",
-            (true, true) => "header, data",
-        };
-        let mut cells = vec![
-            row.id.to_string(),
-            row.peer.clone(),
-            or_dash(row.host.as_ref()),
-            or_dash(row.subsystem.as_ref()),
-            or_dash(row.controller),
-            or_dash(row.queue),
-            row.in_flight.to_string(),
-            row.reactor.to_string(),
-            digests.into(),
-            or_dash(row.tls.as_deref().map(cipher)),
-            if row.authenticated { "yes" } else { "-" }.into(),
-        ];
-        let known = network_view::connection(row.network.as_ref());
-        cells.extend(known.into_iter().filter(|_| network));
-        table.row(cells);
+    if connections.iter().any(|row| row.network.is_some()) {
+        columns.extend(network_view::CONNECTION);
     }
+    let table = Table::from_rows(connections, &columns).least(&LEAST_OF_CONNECTION);
     table.text("No host is connected.", room)
 }
 
@@ -344,74 +336,58 @@ fn cipher(suite: &str) -> &str {
 }
 
 fn subsystems(subsystems: &[Subsystem], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("SUBSYSTEM", Left),
-        ("SERIAL", Left),
-        ("MODEL", Left),
-        ("NAMESPACES", Right),
-        ("CAPACITY", Right),
-        ("HOSTS", Align::Value),
-    ])
-    .least(&["MODEL", "SERIAL"]);
-    for row in subsystems {
-        let sizes = row.namespaces.iter().map(|namespace| namespace.size);
-        let hosts = match row.allow_any_host {
-            true => "any".into(),
-            false => row.hosts.len().to_string(),
-        };
-        let authenticated = if row.require_authentication { ", authenticated" } else { "" };
-        table.row_of(
-            row.live,
-            vec![
-                row.nqn.clone(),
-                row.serial.clone(),
-                or_dash(Some(&row.model)),
-                row.namespaces.len().to_string(),
-                size(sizes.fold(0, u64::saturating_add)),
-                hosts + authenticated,
-            ],
-        );
-    }
+    let columns: [Column<Subsystem>; 6] = [
+        ("SUBSYSTEM", Left, |row| row.nqn.clone()),
+        ("SERIAL", Left, |row| row.serial.clone()),
+        ("MODEL", Left, |row| or_dash(Some(&row.model))),
+        ("NAMESPACES", Right, |row| row.namespaces.len().to_string()),
+        ("CAPACITY", Right, |row| {
+            let sizes = row.namespaces.iter().map(|namespace| namespace.size);
+            size(sizes.fold(0, u64::saturating_add))
+        }),
+        ("HOSTS", Align::Value, |row| {
+            let hosts = match row.allow_any_host {
+                true => "any".into(),
+                false => row.hosts.len().to_string(),
+            };
+            hosts + if row.require_authentication { ", authenticated" } else { "" }
+        }),
+    ];
+    let table = Table::from_rows(subsystems, &columns)
+        .live(subsystems.iter().map(|row| row.live))
+        .least(&["MODEL", "SERIAL"]);
     table.text("There are no subsystems.", room)
 }
 
 fn listeners(listeners: &[Listener], room: Room) -> String {
-    let mut table = Table::new(&[
-        ("ADDRESS", Left),
-        ("TRANSPORT", Left),
-        ("ADVERTISED AS", Left),
-        ("SERVES", Left),
-        ("CLASS", Left),
-        ("LINK", Left),
-    ])
-    .least(&["LINK", "ADVERTISED AS", "TRANSPORT"]);
-    for row in listeners {
-        let serves = match row.discovery_only {
+    let columns: [Column<Listener>; 6] = [
+        // The name by which other commands know the listener.
+        ("ADDRESS", Left, |row| match row.transport.as_str() {
+            "rdma" => format!("{RDMA_BEFORE}{}", row.address),
+            _ => row.address.clone(),
+        }),
+        ("TRANSPORT", Left, |row| {
+            let transport = &row.transport;
+            let authenticated = if row.require_authentication { ", authenticated" } else { "" };
+            match (row.closed.is_some(), row.tls.as_str()) {
+                (true, _) => format!("{transport}, closed"),
+                (false, "allowed" | "required") => {
+                    format!("{transport}, TLS {}{authenticated}", row.tls)
+                }
+                _ => format!("{transport}{authenticated}"),
+            }
+        }),
+        ("ADVERTISED AS", Left, |row| or_dash(row.advertise.as_ref())),
+        ("SERVES", Left, |row| match row.discovery_only {
             true => "discovery".into(),
             false => names(row.subsystems.as_deref(), "all subsystems"),
-        };
-        let is_rdma = row.transport == "rdma";
-        let transport = &row.transport;
-        let authenticated = if row.require_authentication { ", authenticated" } else { "" };
-        table.row_of(
-            row.live,
-            vec![
-                // The name by which other commands know the listener.
-                if is_rdma { format!("{RDMA_BEFORE}{}", row.address) } else { row.address.clone() },
-                match (row.closed.is_some(), row.tls.as_str()) {
-                    (true, _) => format!("{transport}, closed"),
-                    (false, "allowed" | "required") => {
-                        format!("{transport}, TLS {}{authenticated}", row.tls)
-                    }
-                    _ => format!("{transport}{authenticated}"),
-                },
-                or_dash(row.advertise.as_ref()),
-                serves,
-                or_dash(row.class.as_ref()),
-                or_dash(Some(&row.link)),
-            ],
-        );
-    }
+        }),
+        ("CLASS", Left, |row| or_dash(row.class.as_ref())),
+        ("LINK", Left, |row| or_dash(Some(&row.link))),
+    ];
+    let table = Table::from_rows(listeners, &columns)
+        .live(listeners.iter().map(|row| row.live))
+        .least(&["LINK", "ADVERTISED AS", "TRANSPORT"]);
     table.text("There are no listeners: no host can connect.", room)
 }
 
@@ -441,29 +417,23 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
         }
     }
     let mut text = table.text("No host may connect.", room);
-    let columns = [
-        ("SUBSYSTEM", Left),
-        ("LOST HOST", Left),
-        ("FROM", Left),
-        ("LISTENER", Left),
-        ("LOST FOR", Right),
-        ("COUNTS FOR", Right),
+    let lost: Vec<(&str, &LostHost)> = subsystems
+        .iter()
+        .flat_map(|row| row.lost.iter().map(|lost| (row.subsystem.as_str(), lost)))
+        .collect();
+    let columns: [Column<(&str, &LostHost)>; 6] = [
+        ("SUBSYSTEM", Left, |(subsystem, _)| (*subsystem).to_owned()),
+        ("LOST HOST", Left, |(_, lost)| lost.host.clone()),
+        ("FROM", Left, |(_, lost)| or_dash(lost.address.as_ref())),
+        ("LISTENER", Left, |(_, lost)| lost.listener.clone()),
+        // How long before the daemon's start it was lost is not known.
+        ("LOST FOR", Right, |(_, lost)| {
+            format!("{}{} s", if lost.restored { "> " } else { "" }, lost.lost_seconds)
+        }),
+        ("COUNTS FOR", Right, |(_, lost)| format!("{} s", lost.left_seconds)),
     ];
-    let mut table = Table::new(&columns).least(&["LISTENER", "FROM"]);
-    for row in subsystems {
-        for lost in &row.lost {
-            table.row(vec![
-                row.subsystem.clone(),
-                lost.host.clone(),
-                or_dash(lost.address.as_ref()),
-                lost.listener.clone(),
-                // How long before the daemon's start it was lost is not known.
-                format!("{}{} s", if lost.restored { "> " } else { "" }, lost.lost_seconds),
-                format!("{} s", lost.left_seconds),
-            ]);
-        }
-    }
-    if subsystems.iter().any(|row| !row.lost.is_empty()) {
+    if !lost.is_empty() {
+        let table = Table::from_rows(&lost, &columns).least(&["LISTENER", "FROM"]);
         text = format!("{text}\n{}", table.text("", room));
     }
     text
@@ -471,25 +441,14 @@ fn hosts(subsystems: &[Hosts], room: Room) -> String {
 
 /// Lists the hosts whose secrets and TLS keys the daemon has, and the changes that a reload would make.
 fn host_keys(keys: &HostKeys, room: Room) -> String {
-    let columns = [
-        ("HOST", Left),
-        ("SECRET", Left),
-        ("CONTROLLER SECRET", Left),
-        ("TLS KEY", Left),
-        ("ALLOWED", Left),
+    let columns: [Column<HostKey>; 5] = [
+        ("HOST", Left, |row| row.host.clone()),
+        ("SECRET", Left, |row| yes_or_dash(row.secret)),
+        ("CONTROLLER SECRET", Left, |row| yes_or_dash(row.controller_secret)),
+        ("TLS KEY", Left, |row| yes_or_dash(row.tls_key)),
+        ("ALLOWED", Left, |row| if row.allowed { "yes" } else { "by no subsystem" }.into()),
     ];
-    let mut table = Table::new(&columns).least(&["CONTROLLER SECRET"]);
-    let yes = |has: bool| if has { "yes" } else { "-" }.to_owned();
-    for row in &keys.hosts {
-        let allowed = if row.allowed { "yes" } else { "by no subsystem" };
-        table.row(vec![
-            row.host.clone(),
-            yes(row.secret),
-            yes(row.controller_secret),
-            yes(row.tls_key),
-            allowed.to_owned(),
-        ]);
-    }
+    let table = Table::from_rows(&keys.hosts, &columns).least(&["CONTROLLER SECRET"]);
     let mut text = table.text("The daemon has no secret and no TLS key of a host.", room);
     let place = match (&keys.unreadable, &keys.folder) {
         (Some(why), _) => format!("A reload would fail: {why}"),
