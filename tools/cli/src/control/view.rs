@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sluice_config::answer::{
-    self, AnyHost, Connection, FileSystem, HostKey, HostKeys, HostRights, Hosts, Listener,
+    self, AnyHost, Changed, Connection, FileSystem, HostKey, HostKeys, HostRights, Hosts, Listener,
     LostHost, NamespaceResized, Reloaded, Status, Subsystem,
 };
 use sluice_config::failure::{FAILED, Failure};
@@ -16,120 +16,108 @@ use super::{
     config_view, events_view, namespace_view, network_view, qos_view, region_view, statistics_view,
 };
 
+/// Writes an answer by the row of its method. A row with `(answer)` has the answer in its type.
+macro_rules! views {
+    (
+        ($method:expr, $result:ident), $other:ident => $rest:expr;
+        $($name:ident $(($answer:pat))? => $text:expr,)*
+    ) => {
+        match $method {
+            $(Method::$name => {
+                $(let $answer = of::<call::$name>($result)?;)?
+                $text
+            })*
+            $other => $rest,
+        }
+    };
+}
+
 /// Writes the answer to a request as text.
 ///
 /// # Errors
 /// The daemon's answer does not have the type of the method.
 pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<String, Failure> {
-    Ok(match request.method {
-        Method::Status => status(&of::<call::Status>(result)?, room),
-        Method::Statistics => statistics_view::text(of::<call::Statistics>(result)?, room),
-        Method::Connections => connections(&of::<call::Connections>(result)?, room),
-        Method::EventList => events_view::list(&of::<call::EventList>(result)?),
-        Method::ConfigApply => reload(&of::<call::ConfigApply>(result)?, false),
-        // `sluice trace` prints these by itself.
-        Method::TraceStart | Method::TraceRead => format!("{result:#}\n"),
-        Method::LogLevel => {
-            let answer::LogLevel { level, before } = of::<call::LogLevel>(result)?;
-            match level == before {
-                true => format!("The level of the log is {level}.\n"),
-                false => format!(
-                    "The level of the log is {level} until the daemon ends; it was {before}.\n"
-                ),
-            }
-        }
-        Method::Reload => {
-            let only_checked = request.params.get("check") == Some(&Value::Bool(true));
-            reload(&of::<call::Reload>(result)?, only_checked)
-        }
-        Method::ConfigDiff => config_view::diff(&of::<call::ConfigDiff>(result)?),
-        Method::ConfigRevert => config_view::reverted(&of::<call::ConfigRevert>(result)?.result),
-        Method::ConfigMerge => of::<call::ConfigMerge>(result)?.text,
-        Method::ConfigShow => of::<call::ConfigShow>(result)?.text,
-        Method::Shutdown => "The daemon is ending.\n".into(),
-        Method::SubsystemList => subsystems(&of::<call::SubsystemList>(result)?, room),
-        Method::SubsystemAdd => {
-            let added = of::<call::SubsystemAdd>(result)?.result;
+    Ok(views! {
+        (request.method, result), method => object(method, result);
+        Status(answer) => status(&answer, room),
+        Statistics(answer) => statistics_view::text(answer, room),
+        Connections(answer) => connections(&answer, room),
+        EventList(answer) => events_view::list(&answer),
+        ConfigApply(answer) => reload(&answer, false),
+        LogLevel(answer::LogLevel { level, before }) => match level == before {
+            true => format!("The level of the log is {level}.\n"),
+            false => format!(
+                "The level of the log is {level} until the daemon ends; it was {before}.\n"
+            ),
+        },
+        Reload(answer) => {
+            reload(&answer, request.params.get("check") == Some(&Value::Bool(true)))
+        },
+        ConfigDiff(answer) => config_view::diff(&answer),
+        ConfigRevert(answer) => config_view::reverted(&answer.result),
+        ConfigMerge(answer) => answer.text,
+        ConfigShow(answer) => answer.text,
+        Shutdown => "The daemon is ending.\n".into(),
+        SubsystemList(answer) => subsystems(&answer, room),
+        SubsystemAdd(Changed { result: added, .. }) => {
             format!("Added subsystem {} (serial {}).\n", added.nqn, or_dash(added.serial))
-        }
-        Method::SubsystemRemove => {
-            format!("Removed subsystem {}.\n", of::<call::SubsystemRemove>(result)?.result.nqn)
-        }
-        Method::NamespaceList => namespace_view::list(&of::<call::NamespaceList>(result)?, room),
-        Method::NamespaceRetry => {
-            namespace_view::retried(&of::<call::NamespaceRetry>(result)?, room)
-        }
-        Method::NamespaceAdd => {
-            let added = of::<call::NamespaceAdd>(result)?.result;
+        },
+        SubsystemRemove(answer) => format!("Removed subsystem {}.\n", answer.result.nqn),
+        NamespaceList(answer) => namespace_view::list(&answer, room),
+        NamespaceRetry(answer) => namespace_view::retried(&answer, room),
+        NamespaceAdd(Changed { result: added, .. }) => {
             let (nsid, nqn, uuid) = (added.nsid, added.subsystem, or_dash(added.uuid));
             let done = format!("Added namespace {nsid} to {nqn} (UUID {uuid}).\n");
             with_warnings(done, &added.warnings)
-        }
-        Method::NamespaceRemove => {
-            let removed = of::<call::NamespaceRemove>(result)?.result;
+        },
+        NamespaceRemove(Changed { result: removed, .. }) => {
             format!("Removed namespace {} from {}.\n", removed.nsid, removed.subsystem)
-        }
-        Method::NamespaceResize => resized(&of::<call::NamespaceResize>(result)?.result),
-        Method::ListenerList => listeners(&of::<call::ListenerList>(result)?, room),
-        Method::ListenerAdd => {
-            format!("Listening on {}.\n", of::<call::ListenerAdd>(result)?.result.address)
-        }
-        Method::ListenerRemove => {
-            let address = of::<call::ListenerRemove>(result)?.result.address;
-            format!("No longer listening on {address}.\n")
-        }
-        Method::HostList => hosts(&of::<call::HostList>(result)?, room),
-        Method::HostAdd => {
-            let added = of::<call::HostAdd>(result)?.result;
+        },
+        NamespaceResize(answer) => resized(&answer.result),
+        ListenerList(answer) => listeners(&answer, room),
+        ListenerAdd(answer) => format!("Listening on {}.\n", answer.result.address),
+        ListenerRemove(answer) => format!("No longer listening on {}.\n", answer.result.address),
+        HostList(answer) => hosts(&answer, room),
+        HostAdd(Changed { result: added, .. }) => {
             format!("{} may connect to {}.\n", added.host, added.subsystem)
-        }
-        Method::HostSet => {
-            let set = of::<call::HostSet>(result)?.result;
+        },
+        HostSet(Changed { result: set, .. }) => {
             format!("Changed what {} may do in {}.\n", set.host, set.subsystem)
-        }
-        Method::HostRemove => {
-            let removed = of::<call::HostRemove>(result)?.result;
+        },
+        HostRemove(Changed { result: removed, .. }) => {
             format!("{} is refused by {}.\n", removed.host, removed.subsystem)
-        }
-        Method::HostAny => any_host(&of::<call::HostAny>(result)?.result),
-        Method::HostKeys => host_keys(&of::<call::HostKeys>(result)?, room),
-        Method::QosShow => qos_view::show(&of::<call::QosShow>(result)?, room),
-        Method::QosSet => qos_view::settings(&of::<call::QosSet>(result)?.result),
-        Method::QosListener => {
-            let set = of::<call::QosListener>(result)?.result;
+        },
+        HostAny(answer) => any_host(&answer.result),
+        HostKeys(answer) => host_keys(&answer, room),
+        QosShow(answer) => qos_view::show(&answer, room),
+        QosSet(answer) => qos_view::settings(&answer.result),
+        QosListener(Changed { result: set, .. }) => {
             format!("Connections through {} have {}.\n", set.address, qos_view::class(set.class))
-        }
-        Method::QosNamespace => {
-            let set = of::<call::QosNamespace>(result)?.result;
+        },
+        QosNamespace(Changed { result: set, .. }) => {
             let class = qos_view::class(set.class);
             format!("Namespace {} of {} has {class}.\n", set.nsid, set.subsystem)
-        }
-        Method::QosPolicy => qos_view::policy(&of::<call::QosPolicy>(result)?.result),
-        Method::SessionList => qos_view::sessions(&of::<call::SessionList>(result)?, room),
-        Method::ProfileList => qos_view::profiles(&of::<call::ProfileList>(result)?, room),
-        Method::SessionReserve => qos_view::reserved(&of::<call::SessionReserve>(result)?.result),
-        Method::SessionRelease => {
-            let released = of::<call::SessionRelease>(result)?.result;
-            format!("Session {} has no reservation any more.\n", setting(&released, "name"))
-        }
-        Method::NetworkShow => network_view::show(&of::<call::NetworkShow>(result)?, room),
-        Method::NetworkSet => network_view::settings(&of::<call::NetworkSet>(result)?.result, None),
-        Method::NetworkListener => {
-            let set = of::<call::NetworkListener>(result)?.result;
+        },
+        QosPolicy(answer) => qos_view::policy(&answer.result),
+        SessionList(answer) => qos_view::sessions(&answer, room),
+        ProfileList(answer) => qos_view::profiles(&answer, room),
+        SessionReserve(answer) => qos_view::reserved(&answer.result),
+        SessionRelease(answer) => {
+            format!("Session {} has no reservation any more.\n", setting(&answer.result, "name"))
+        },
+        NetworkShow(answer) => network_view::show(&answer, room),
+        NetworkSet(answer) => network_view::settings(&answer.result, None),
+        NetworkListener(Changed { result: set, .. }) => {
             format!("Connections through {} share link {}.\n", set.address, set.link)
-        }
-        Method::LinkAdd => {
-            format!("Added {}\n", network_view::link(&of::<call::LinkAdd>(result)?.result))
-        }
-        Method::LinkSet => {
-            format!("Changed {}\n", network_view::link(&of::<call::LinkSet>(result)?.result))
-        }
-        Method::PmemShow => region_view::show(&of::<call::PmemShow>(result)?, room),
-        other => object(other, result),
+        },
+        LinkAdd(answer) => format!("Added {}\n", network_view::link(&answer.result)),
+        LinkSet(answer) => format!("Changed {}\n", network_view::link(&answer.result)),
+        PmemShow(answer) => region_view::show(&answer, room),
     })
 }
 
-/// Writes the answer of a method that adds, changes or removes an object by its name.
+/// Writes the answer of a method that adds, changes or removes an object by its name. `sluice trace` prints the answers
+/// of its methods by itself.
 fn object(method: Method, result: &Value) -> String {
     let name = result.get("name").and_then(Value::as_str).unwrap_or_default();
     let Some((word, verb)) = method.object() else { return format!("{result:#}\n") };
