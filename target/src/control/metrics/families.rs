@@ -1,10 +1,13 @@
 //! The metric families: the name, unit, labels and source of each. docs/reference/metrics.md describes them
 //! all.
 
+use std::borrow::Borrow;
 use std::fmt::Error;
 
 use arbitration::Class;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
@@ -77,16 +80,14 @@ impl<'a> Families<'a> {
         unstored: usize,
     ) -> Result<(), Error> {
         let help = "1 while all listeners are open and the target does not end, otherwise 0";
-        let one = std::iter::once((Labels::new(), u64::from(is_ready)));
-        self.gauges("ready", help, None, one)?;
+        self.gauges("ready", help, None, one(u64::from(is_ready)))?;
         let up = listeners.iter().map(|state| {
             let label = ("listener", state.listener.endpoint().to_string());
             (vec![label], u64::from(state.closed.is_none()))
         });
         self.gauges("listener_up", "1 while a listener is open, otherwise 0", None, up)?;
         let help = "Kinds of data that could not be stored and that a restart would lose";
-        let one = std::iter::once((Labels::new(), u64::try_from(unstored).unwrap_or(u64::MAX)));
-        self.gauges("unstored", help, None, one)
+        self.gauges("unstored", help, None, one(unstored as u64))
     }
 
     /// Writes the counters of the whole target.
@@ -122,11 +123,10 @@ impl<'a> Families<'a> {
         let help = "Connections refused before they were served, on listeners with TLS";
         self.total("tls_refused", help, all.tls_refused)?;
         let help = "Connect commands that were refused";
-        let kind = MetricType::Counter;
-        let mut refused = self.encoder.encode_descriptor("connects_refused", help, None, kind)?;
-        for (reason, count) in &all.connects_refused {
-            counter(refused.encode_family(&[("reason", reason.name())])?, count)?;
-        }
+        let refused = all.connects_refused.iter();
+        let refused =
+            refused.map(|(reason, count)| (vec![("reason", reason.name().into())], *count));
+        self.counters("connects_refused", help, None, refused)?;
         let help = "Lines about peers that were left out of the log";
         self.total("log_lines_left_out", help, all.lines_left_out)?;
         let help = "Controllers ended because their keep-alive timer expired";
@@ -153,19 +153,20 @@ impl<'a> Families<'a> {
     fn lowered(&mut self, hosts: &[(String, String, IoSnapshot)]) -> Result<(), Error> {
         let help =
             "Commands that asked for the class and have a lower one, the highest of their host";
-        let (name, kind) = ("host_lowered_operations", MetricType::Counter);
-        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
-        for (host, subsystem, io) in hosts {
+        let lowered = hosts.iter().flat_map(|(host, subsystem, io)| {
             // Nothing is lower than Low.
             let lowered =
                 io.lowered.iter().filter(|(class, count)| *class != Class::Low && **count > 0);
-            for (class, count) in lowered {
-                let labels =
-                    [("host", host.as_str()), ("subsystem", subsystem), ("class", class.name())];
-                counter(family.encode_family(&labels)?, count)?;
-            }
-        }
-        Ok(())
+            lowered.map(move |(class, count)| {
+                let labels = vec![
+                    ("host", host.clone()),
+                    ("subsystem", subsystem.clone()),
+                    ("class", class.name().to_owned()),
+                ];
+                (labels, *count)
+            })
+        });
+        self.counters("host_lowered_operations", help, None, lowered)
     }
 
     /// Writes the families of workloads. Each has a latency of all its operations together: there
@@ -173,18 +174,16 @@ impl<'a> Families<'a> {
     fn workloads(&mut self, workloads: &[(WorkloadKey, IoSnapshot)]) -> Result<(), Error> {
         let sources: Vec<Source<'_>> =
             workloads.iter().map(|(key, io)| Source { labels: workload_labels(key), io }).collect();
-        self.counters(&WORKLOAD, &sources)?;
+        self.ended(&WORKLOAD, &sources)?;
         let help = "Time from a command's arrival to its completion being queued for sending";
-        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
-        let mut family = self.encoder.encode_descriptor("workload_latency", help, unit, kind)?;
-        for Source { labels, io } in &sources {
+        let used = sources.iter().filter(|source| source.io.operations() > 0);
+        let times = used.map(|Source { labels, io }| {
             let mut all = io.read.latency.clone();
             all.merge(&io.write.latency);
             all.merge(&io.other.latency);
-            if io.operations() > 0 {
-                histogram(family.encode_family(labels)?, &all)?;
-            }
-        }
+            (labels.clone(), all)
+        });
+        self.histograms("workload_latency", help, times)?;
         self.waits(&WORKLOAD, &sources)
     }
 
@@ -210,24 +209,15 @@ impl<'a> Families<'a> {
         let help = "1 while the namespace is served, 0 while its device is not available";
         self.gauges("namespace_up", help, None, serves)?;
         let help = "Commands that the device answered with an error";
-        let kind = MetricType::Counter;
-        let name = "namespace_device_errors";
-        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
-        for (labels, namespace) in all() {
-            counter(family.encode_family(&labels)?, &namespace.errors)?;
-        }
-        Ok(())
+        let errors = all().map(|(labels, namespace)| (labels, namespace.errors));
+        self.counters("namespace_device_errors", help, None, errors)
     }
 
     fn reactors(&mut self, reactors: &[ReactorState]) -> Result<(), Error> {
         let label = |reactor: &ReactorState| vec![("core", reactor.core.to_string())];
         let help = "Time that a reactor spent working";
-        let unit = Some(&Unit::Seconds);
-        let kind = MetricType::Counter;
-        let mut busy = self.encoder.encode_descriptor("reactor_busy", help, unit, kind)?;
-        for reactor in reactors {
-            counter(busy.encode_family(&label(reactor))?, &seconds(reactor.busy_ns))?;
-        }
+        let busy = reactors.iter().map(|reactor| (label(reactor), seconds(reactor.busy_ns)));
+        self.counters("reactor_busy", help, Some(&Unit::Seconds), busy)?;
         let bytes = Some(&Unit::Bytes);
         let counters: [(&str, &str, Option<&Unit>, Pick<ReactorState>); 6] = [
             ("reactor_turns", "Turns of a reactor's loop", None, |r| r.turns),
@@ -238,17 +228,13 @@ impl<'a> Families<'a> {
             ("reactor_sent", "Sent to TCP sockets", bytes, |r| r.sends.1),
         ];
         for (name, help, unit, pick) in counters {
-            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
-            for reactor in reactors.iter().filter(|r| pick(r) > 0 || name == "reactor_turns") {
-                counter(family.encode_family(&label(reactor))?, &pick(reactor))?;
-            }
+            let shown = reactors.iter().filter(|r| pick(r) > 0 || name == "reactor_turns");
+            self.counters(name, help, unit, shown.map(|r| (label(r), pick(r))))?;
         }
         let help = "CPU time that a reactor spent on a change of the configuration in one turn";
-        let (name, kind) = ("reactor_change", MetricType::Histogram);
-        let mut changes = self.encoder.encode_descriptor(name, help, unit, kind)?;
-        for reactor in reactors.iter().filter(|reactor| reactor.changes.count() > 0) {
-            histogram(changes.encode_family(&label(reactor))?, &reactor.changes)?;
-        }
+        let changed = reactors.iter().filter(|reactor| reactor.changes.count() > 0);
+        let changes = changed.map(|reactor| (label(reactor), &reactor.changes));
+        self.histograms("reactor_change", help, changes)?;
         let gauges: [(&str, &str, Option<&Unit>, Pick<ReactorState>); 3] = [
             ("reactor_connections", "Connections of a reactor", None, |r| r.connections),
             ("reactor_buffer_used", "I/O buffers in use", Some(&Unit::Bytes), |r| r.buffer_used),
@@ -292,16 +278,48 @@ impl<'a> Families<'a> {
     }
 
     fn total(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
-        let kind = MetricType::Counter;
-        counter(self.encoder.encode_descriptor(name, help, None, kind)?, &value)
+        let mut metric = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        metric.encode_counter::<NoLabelSet, u64, f64>(&value, None)
     }
 
-    pub(super) fn gauges(
+    /// Writes a family of histograms of times, in seconds.
+    pub(super) fn histograms(
+        &mut self,
+        name: &str,
+        help: &str,
+        times: impl Iterator<Item = (Labels, impl Borrow<HistogramSnapshot>)>,
+    ) -> Result<(), Error> {
+        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+        let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+        for (labels, times) in times {
+            histogram(family.encode_family(&labels)?, times.borrow())?;
+        }
+        Ok(())
+    }
+
+    /// Writes a family of counters.
+    pub(super) fn counters<V: EncodeCounterValue>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&Unit>,
-        values: impl Iterator<Item = (Labels, u64)>,
+        values: impl Iterator<Item = (Labels, V)>,
+    ) -> Result<(), Error> {
+        let mut family = self.encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        for (labels, value) in values {
+            let mut metric = family.encode_family(&labels)?;
+            metric.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a family of gauges.
+    pub(super) fn gauges<V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        values: impl Iterator<Item = (Labels, V)>,
     ) -> Result<(), Error> {
         let mut family = self.encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
         for (labels, value) in values {
@@ -316,38 +334,31 @@ impl<'a> Families<'a> {
         names: &Names,
         sources: &[Source<'_>],
     ) -> Result<(), Error> {
-        self.counters(names, sources)?;
+        self.ended(names, sources)?;
         if names.has_latency {
             let name = format!("{}_latency", names.prefix);
             let help = "Time from a command's arrival to its completion being queued for sending";
-            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
-            let mut family = self.encoder.encode_descriptor(&name, help, unit, kind)?;
             let used = sources.iter().flat_map(Source::operations).filter(|(_, op)| op.ops > 0);
-            for (labels, op) in used {
-                histogram(family.encode_family(&labels)?, &op.latency)?;
-            }
+            self.histograms(&name, help, used.map(|(labels, op)| (labels, &op.latency)))?;
         }
         self.waits(names, sources)
     }
 
     /// Writes the numbers of operations, bytes and errors. An object has no series of a kind of
     /// operation that it never had, except errors where `names` says so.
-    fn counters(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
+    fn ended(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let errors = "Operations that ended with an error";
         let counters: [(&str, &str, Option<&Unit>, Pick<OpSnapshot>); 3] = [
             ("operations", "Operations that ended", None, |op| op.ops),
             ("transferred", "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
             ("errors", errors, None, |op| op.errors),
         ];
-        let kind = MetricType::Counter;
         for (suffix, help, unit, pick) in counters {
             let from_start = suffix == "errors" && names.errors_from_start;
             let name = format!("{}_{suffix}", names.prefix);
-            let mut family = self.encoder.encode_descriptor(&name, help, unit, kind)?;
             let all = sources.iter().flat_map(Source::operations);
-            for (labels, op) in all.filter(|(_, op)| from_start || op.ops > 0) {
-                counter(family.encode_family(&labels)?, &pick(op))?;
-            }
+            let shown = all.filter(|(_, op)| from_start || op.ops > 0);
+            self.counters(&name, help, unit, shown.map(|(labels, op)| (labels, pick(op))))?;
         }
         Ok(())
     }
@@ -395,11 +406,9 @@ fn queue_labels(queue: &ConnectionState) -> Labels {
     ]
 }
 
-pub(super) fn counter<V: prometheus_client::encoding::EncodeCounterValue>(
-    mut metric: MetricEncoder<'_>,
-    value: &V,
-) -> Result<(), Error> {
-    metric.encode_counter::<NoLabelSet, V, f64>(value, None)
+/// Returns one value without labels.
+pub(super) fn one<V>(value: V) -> impl Iterator<Item = (Labels, V)> {
+    std::iter::once((Labels::new(), value))
 }
 
 pub(super) fn seconds(ns: u64) -> f64 {
@@ -407,10 +416,7 @@ pub(super) fn seconds(ns: u64) -> f64 {
 }
 
 /// Writes a histogram in seconds, its buckets gathered into powers of two.
-pub(super) fn histogram(
-    mut metric: MetricEncoder<'_>,
-    latency: &HistogramSnapshot,
-) -> Result<(), Error> {
+fn histogram(mut metric: MetricEncoder<'_>, latency: &HistogramSnapshot) -> Result<(), Error> {
     let mut bounds = BOUNDS.map(|exponent| 1u64 << exponent).peekable();
     let mut buckets: Vec<(f64, u64)> = Vec::new();
     let mut gathered = 0;

@@ -2,10 +2,9 @@
 
 use std::fmt::Error;
 
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::families::{Families, Labels, Pick, counter};
+use super::families::{Families, Labels, Pick, one};
 use super::qos::{PickFraction, ratio};
 use crate::serve::engine::{
     ConnectionNetwork, ConnectionState, FlowState, LinkState, NetworkState,
@@ -19,8 +18,7 @@ impl Families<'_> {
         connections: &[ConnectionState],
     ) -> Result<(), Error> {
         let help = "1 while classes share the network, 0 while the kernel alone decides";
-        let one = std::iter::once((Labels::new(), u64::from(state.enabled)));
-        self.gauges("network_enabled", help, None, one)?;
+        self.gauges("network_enabled", help, None, one(u64::from(state.enabled)))?;
         self.links(&state.links)?;
         let known: Vec<(&ConnectionState, &ConnectionNetwork)> = connections
             .iter()
@@ -30,7 +28,7 @@ impl Families<'_> {
             (connection_labels(connection, network), network.rtt_us as f64 / 1e6)
         });
         let help = "Smoothed round-trip time of a connection, queues included";
-        self.fractions("flow_rtt", help, Some(&Unit::Seconds), times)?;
+        self.gauges("flow_rtt", help, Some(&Unit::Seconds), times)?;
         let flows = known.iter().flat_map(|(connection, network)| {
             [("out", &network.out), ("in", &network.into)].map(|(direction, flow)| {
                 let mut labels = connection_labels(connection, network);
@@ -46,7 +44,7 @@ impl Families<'_> {
         let unit = rate();
         let given = links.iter().filter_map(|link| Some((label(link), link.capacity? as f64)));
         let help = "Configured capacity of a link";
-        self.fractions("link_capacity", help, Some(&unit), given)?;
+        self.gauges("link_capacity", help, Some(&unit), given)?;
         let directions: Vec<_> = links
             .iter()
             .flat_map(|link| {
@@ -63,9 +61,10 @@ impl Families<'_> {
             })
         });
         let classes: Vec<_> = classes.collect();
-        let flows = classes.iter().map(|(labels, class)| (labels.clone(), class.flows.into()));
+        let flows = classes.iter().map(|(labels, class)| (labels.clone(), u64::from(class.flows)));
         self.gauges("link_flows", "Connections that have something to send", None, flows)?;
-        let wants = classes.iter().map(|(labels, class)| (labels.clone(), class.backlogged.into()));
+        let wants =
+            classes.iter().map(|(labels, class)| (labels.clone(), u64::from(class.backlogged)));
         let help = "Whether any of them would take more than it gets (1) or none (0)";
         self.gauges("link_backlogged", help, None, wants)?;
         let totals: Vec<_> =
@@ -87,18 +86,16 @@ impl Families<'_> {
         for (suffix, help, unit, pick) in gauges {
             let values =
                 all.iter().filter_map(|(labels, flow)| Some((labels.clone(), pick(flow)?)));
-            self.fractions(&format!("{prefix}_{suffix}"), help, Some(unit), values)?;
+            self.gauges(&format!("{prefix}_{suffix}"), help, Some(unit), values)?;
         }
         let counters: [(&str, &str, Pick<FlowState>); 2] = [
             ("delivered_packets", "Packets delivered", |flow| flow.delivered),
             ("marked_packets", "Packets that carried a congestion mark", |flow| flow.marked),
         ];
         for (suffix, help, pick) in counters {
-            let (name, kind) = (format!("{prefix}_{suffix}"), MetricType::Counter);
-            let mut family = self.encoder.encode_descriptor(&name, help, None, kind)?;
-            for (labels, flow) in all.iter().filter(|(_, flow)| pick(flow) > 0) {
-                counter(family.encode_family(labels)?, &pick(flow))?;
-            }
+            let moved = all.iter().filter(|(_, flow)| pick(flow) > 0);
+            let values = moved.map(|(labels, flow)| (labels.clone(), pick(flow)));
+            self.counters(&format!("{prefix}_{suffix}"), help, None, values)?;
         }
         Ok(())
     }

@@ -2,10 +2,9 @@
 
 use std::fmt::Error;
 
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::families::{Families, Labels, Pick, counter};
+use super::families::{Families, Labels, Pick};
 use crate::serve::engine::{PmemState, RegionClient, RegionState};
 
 impl Families<'_> {
@@ -58,11 +57,8 @@ impl Families<'_> {
             ("region_missed_periods", "Periods without the whole reservation", |c| c.missed),
         ];
         for (name, help, pick) in counters {
-            let kind = MetricType::Counter;
-            let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
-            for (labels, client) in clients {
-                counter(family.encode_family(labels)?, &pick(client))?;
-            }
+            let values = clients.iter().map(|(labels, client)| (labels.clone(), pick(client)));
+            self.counters(name, help, None, values)?;
         }
         Ok(())
     }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Error;
 
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use sluice_config::QosConfig;
 
-use super::families::{Families, Labels, Names, Pick, Source, counter, histogram, seconds};
+use super::families::{Families, Labels, Names, Pick, Source, one, seconds};
 use crate::serve::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
 
@@ -26,8 +25,7 @@ impl Families<'_> {
     /// Writes classes, sessions, reservations and devices.
     pub(super) fn qos(&mut self, enabled: bool, state: &QosState) -> Result<(), Error> {
         let help = "1 while quality of service orders commands, 0 while they go as they come";
-        let one = std::iter::once((Labels::new(), u64::from(enabled)));
-        self.gauges("qos_enabled", help, None, one)?;
+        self.gauges("qos_enabled", help, None, one(u64::from(enabled)))?;
         let classes: Vec<(Labels, &Traffic)> = state
             .classes
             .iter()
@@ -43,7 +41,7 @@ impl Families<'_> {
         let waits =
             state.sessions.iter().map(|session| (session_label(session), seconds(session.wait)));
         let help = "Time that a command which comes now is expected to wait";
-        self.fractions("session_wait", help, Some(&Unit::Seconds), waits)?;
+        self.gauges("session_wait", help, Some(&Unit::Seconds), waits)?;
         self.credits(&state.sessions)?;
         self.reservations(&state.sessions)?;
         self.devices(&state.devices)
@@ -70,11 +68,9 @@ impl Families<'_> {
         let now = all.iter().map(|(labels, traffic)| (labels.clone(), traffic.waiting));
         self.gauges(&name("waiting"), "Commands waiting now", None, now)?;
         let help = "Commands refused with a request to retry later";
-        let (refused, kind) = (name("refused"), MetricType::Counter);
-        let mut family = self.encoder.encode_descriptor(&refused, help, None, kind)?;
-        for (labels, traffic) in all.iter().filter(|(_, traffic)| traffic.refused > 0) {
-            counter(family.encode_family(labels)?, &traffic.refused)?;
-        }
+        let refused = all.iter().filter(|(_, traffic)| traffic.refused > 0);
+        let refused = refused.map(|(labels, traffic)| (labels.clone(), traffic.refused));
+        self.counters(&name("refused"), help, None, refused)?;
         let sources: Vec<Source<'_>> = all
             .iter()
             .map(|(labels, traffic)| Source { labels: labels.clone(), io: &traffic.io })
@@ -123,25 +119,23 @@ impl Families<'_> {
             ),
             ("reservation_late", "Commands that were later than that", |r| r.late),
         ];
-        let kind = MetricType::Counter;
         for (name, help, pick) in counters {
-            let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
-            for (labels, reserve) in &all {
-                counter(family.encode_family(labels)?, &pick(reserve))?;
-            }
+            let values = all.iter().map(|(labels, reserve)| (labels.clone(), pick(reserve)));
+            self.counters(name, help, None, values)?;
         }
         let help = "Periods in which less than the reservation was complete, by cause";
-        let mut family = self.encoder.encode_descriptor("reservation_missed", help, None, kind)?;
-        for (labels, reserve) in &all {
-            for (cause, periods) in reserve.missed.into_iter().filter(|(_, periods)| *periods > 0) {
+        let missed = all.iter().flat_map(|(labels, reserve)| {
+            let missed = reserve.missed.into_iter().filter(|(_, periods)| *periods > 0);
+            missed.map(move |(cause, periods)| {
                 let mut labels = labels.clone();
                 labels.push(("cause", cause.to_owned()));
-                counter(family.encode_family(&labels)?, &periods)?;
-            }
-        }
+                (labels, periods)
+            })
+        });
+        self.counters("reservation_missed", help, None, missed)?;
         let help = "The share of the device that is set aside";
         let shares = all.iter().map(|(labels, reserve)| (labels.clone(), reserve.utilisation));
-        self.fractions("reservation_utilisation", help, Some(&ratio()), shares)
+        self.gauges("reservation_utilisation", help, Some(&ratio()), shares)
     }
 
     fn devices(&mut self, devices: &[DeviceState]) -> Result<(), Error> {
@@ -166,7 +160,7 @@ impl Families<'_> {
         for (name, help, unit, pick) in gauges {
             let values =
                 devices.iter().filter_map(|device| Some((device_labels(device), pick(device)?)));
-            self.fractions(name, help, unit, values)?;
+            self.gauges(name, help, unit, values)?;
         }
         let with = |device: &DeviceState, label: (&'static str, String)| {
             let mut labels = device_labels(device);
@@ -179,7 +173,7 @@ impl Families<'_> {
                 .map(|(name, ns)| (with(device, ("operation", name.into())), seconds(ns)))
         });
         let help = "Measured mean time of a 4 KiB command in the device; 0 until it is known";
-        self.fractions("device_mean_service", help, Some(&Unit::Seconds), times)?;
+        self.gauges("device_mean_service", help, Some(&Unit::Seconds), times)?;
         let waiting = devices.iter().flat_map(|device| {
             let each = device.waiting.iter();
             each.map(move |(class, n)| (with(device, ("class", class.name().to_owned())), *n))
@@ -187,24 +181,9 @@ impl Families<'_> {
         self.gauges("device_waiting", "Commands waiting for the device", None, waiting)
     }
 
-    pub(super) fn fractions(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-        values: impl Iterator<Item = (Labels, f64)>,
-    ) -> Result<(), Error> {
-        let mut family = self.encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        for (labels, value) in values {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
     /// Writes where operations' latencies were spent: waiting in the target, and in the device. An
     /// object without operations has no series.
     pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
-        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         let waits: [(&str, &str, PickTimes); 2] = [
             ("queueing", "Time from the arrival of commands until their device had them", |io| {
                 &io.queueing
@@ -213,10 +192,9 @@ impl Families<'_> {
         ];
         for (suffix, help, pick) in waits.into_iter().filter(|_| names.has_waits) {
             let name = format!("{}_{suffix}", names.prefix);
-            let mut family = self.encoder.encode_descriptor(&name, help, unit, kind)?;
-            for source in sources.iter().filter(|source| source.io.operations() > 0) {
-                histogram(family.encode_family(&source.labels)?, pick(source.io))?;
-            }
+            let used = sources.iter().filter(|source| source.io.operations() > 0);
+            let times = used.map(|source| (source.labels.clone(), pick(source.io)));
+            self.histograms(&name, help, times)?;
         }
         Ok(())
     }
