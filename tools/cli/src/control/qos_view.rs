@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use sluice_config::answer::{ClassTraffic, DeviceRow, Limits, Policy, Qos, Session, Traffic};
+use sluice_config::answer::{
+    ClassTraffic, DeviceRow, Limits, Operations, Policy, Qos, Session, Traffic,
+};
 use sluice_config::params::Settings;
 
 use super::cells::{or_dash, plain, rest, setting, time};
@@ -76,23 +78,20 @@ pub(super) fn settings(qos: &Settings) -> String {
     shown + &rest(qos, &SHOWN)
 }
 
-/// Sums operations and bytes of all kinds.
-fn sums(traffic: &Traffic) -> (u64, u64) {
+/// Sums a count of all kinds of operations.
+fn sum(traffic: &Traffic, count: fn(&Operations) -> u64) -> u64 {
     let kinds = [&traffic.io.read, &traffic.io.write, &traffic.io.other];
-    let operations = kinds.map(|kind| kind.operations);
-    let bytes = kinds.map(|kind| kind.bytes);
-    let sum = |numbers: [u64; 3]| numbers.into_iter().fold(0, u64::saturating_add);
-    (sum(operations), sum(bytes))
+    kinds.map(count).into_iter().fold(0, u64::saturating_add)
 }
 
 /// The columns of a row with traffic.
-const TRAFFIC: [(&str, Align); 6] = [
-    ("WAITING", Right),
-    ("REFUSED", Right),
-    ("OPERATIONS", Right),
-    ("BYTES", Right),
-    ("WAIT P99", Right),
-    ("DEVICE P99", Right),
+const TRAFFIC: [Column<Traffic>; 6] = [
+    ("WAITING", Right, |traffic| traffic.waiting.to_string()),
+    ("REFUSED", Right, |traffic| traffic.refused.to_string()),
+    ("OPERATIONS", Right, |traffic| sum(traffic, |kind| kind.operations).to_string()),
+    ("BYTES", Right, |traffic| size(sum(traffic, |kind| kind.bytes))),
+    ("WAIT P99", Right, |traffic| time(traffic.io.queueing.p99)),
+    ("DEVICE P99", Right, |traffic| time(traffic.io.service.p99)),
 ];
 
 /// Columns of classes and sessions that are left out on a narrow terminal. `sluice top` has them
@@ -109,24 +108,10 @@ const LEAST: [&str; 9] = [
     "LIMIT",
 ];
 
-fn traffic(traffic: &Traffic) -> Vec<String> {
-    let (operations, bytes) = sums(traffic);
-    vec![
-        traffic.waiting.to_string(),
-        traffic.refused.to_string(),
-        operations.to_string(),
-        size(bytes),
-        time(traffic.io.queueing.p99),
-        time(traffic.io.service.p99),
-    ]
-}
-
 fn classes(list: &[ClassTraffic], room: Room) -> String {
-    let heading: Vec<_> = [("CLASS", Left)].into_iter().chain(TRAFFIC).collect();
-    let mut table = Table::new(&heading).least(&LEAST);
-    for row in list {
-        table.row([vec![row.class.clone()], traffic(&row.traffic)].concat());
-    }
+    let traffic = Table::from_rows(list.iter().map(|row| &row.traffic), &TRAFFIC);
+    let columns: [Column<ClassTraffic>; 1] = [("CLASS", Left, |row| row.class.clone())];
+    let table = Table::from_rows(list, &columns).beside(traffic).least(&LEAST);
     table.text("There are no classes.", room)
 }
 
@@ -158,39 +143,34 @@ fn has_weight(row: &Session) -> bool {
 }
 
 pub(super) fn sessions(list: &[Session], room: Room) -> String {
-    let mut heading = vec![
-        ("SESSION", Left),
-        ("IN DEVICES", Right),
-        ("PAYLOAD", Right),
-        ("LIMIT", Align::Value),
-        ("RESERVED", Align::Value),
-        ("KEPT", Right),
+    let mut columns: Vec<Column<(usize, &Session)>> = vec![
+        ("SESSION", Left, |(depth, row)| format!("{}{}", "  ".repeat(*depth), row.name)),
+        ("IN DEVICES", Right, |(_, row)| {
+            format!("{} of {}", row.operations.used, row.operations.credits)
+        }),
+        ("PAYLOAD", Right, |(_, row)| {
+            format!("{} of {}", size(row.payload.used), size(row.payload.credits))
+        }),
+        ("LIMIT", Align::Value, |(_, row)| or_dash(limits(&row.limits))),
+        ("RESERVED", Align::Value, |(_, row)| {
+            or_dash(row.reserve.as_ref().map(|reserve| &reserve.terms))
+        }),
+        ("KEPT", Right, |(_, row)| {
+            or_dash(row.reserve.as_ref().map(|reserve| match reserve.promised {
+                0 => format!("{} of {}", reserve.kept, reserve.periods),
+                _ => format!("{} of {}, {} late", reserve.kept, reserve.periods, reserve.late),
+            }))
+        }),
     ];
-    let weights = list.iter().any(has_weight);
-    if weights {
-        heading.push(("WEIGHT", Right));
+    if list.iter().any(has_weight) {
+        columns.push(("WEIGHT", Right, |(_, row)| or_dash(has_weight(row).then_some(row.weight))));
     }
-    heading.extend(TRAFFIC);
-    let mut table = Table::new(&heading).least(&LEAST);
-    for (depth, row) in tree(list) {
-        let reserve = row.reserve.as_ref();
-        let kept = reserve.map(|reserve| match reserve.promised {
-            0 => format!("{} of {}", reserve.kept, reserve.periods),
-            _ => format!("{} of {}, {} late", reserve.kept, reserve.periods, reserve.late),
-        });
-        let mut own = vec![
-            format!("{}{}", "  ".repeat(depth), row.name),
-            format!("{} of {}", row.operations.used, row.operations.credits),
-            format!("{} of {}", size(row.payload.used), size(row.payload.credits)),
-            or_dash(limits(&row.limits)),
-            or_dash(reserve.map(|reserve| &reserve.terms)),
-            or_dash(kept),
-        ];
-        if weights {
-            own.push(or_dash(has_weight(row).then_some(row.weight)));
-        }
-        table.row_of(row.live, [own, traffic(&row.traffic)].concat());
-    }
+    let rows = tree(list);
+    let traffic = Table::from_rows(rows.iter().map(|(_, row)| &row.traffic), &TRAFFIC);
+    let table = Table::from_rows(&rows, &columns)
+        .beside(traffic)
+        .live(rows.iter().map(|(_, row)| row.live))
+        .least(&LEAST);
     table.text("There are no sessions.", room)
 }
 

@@ -1,25 +1,28 @@
 //! Commands and their latencies, as people read them.
 
-use sluice_config::answer::{Io, Operations, Statistics};
+use sluice_config::answer::{HostIo, Io, NamespaceIo, QueueIo, Statistics, WorkloadIo};
 
 use super::cells::time;
-use super::table::Align::{self, Left, Right};
-use super::table::{Room, Table, size};
+use super::table::Align::{Left, Right};
+use super::table::{Column, Room, Table, size};
 
 /// The columns of a row with operations.
-const MEASURED: [(&str, Align); 12] = [
-    ("READS", Right),
-    ("READ", Right),
-    ("READ MEAN", Right),
-    ("READ P99", Right),
-    ("WRITES", Right),
-    ("WRITTEN", Right),
-    ("WRITE MEAN", Right),
-    ("WRITE P99", Right),
-    ("OTHER", Right),
-    ("ERRORS", Right),
-    ("WAIT P99", Right),
-    ("DEVICE P99", Right),
+const MEASURED: [Column<Io>; 12] = [
+    ("READS", Right, |io| io.read.operations.to_string()),
+    ("READ", Right, |io| size(io.read.bytes)),
+    ("READ MEAN", Right, |io| time(io.read.latency_ns.mean)),
+    ("READ P99", Right, |io| time(io.read.latency_ns.p99)),
+    ("WRITES", Right, |io| io.write.operations.to_string()),
+    ("WRITTEN", Right, |io| size(io.write.bytes)),
+    ("WRITE MEAN", Right, |io| time(io.write.latency_ns.mean)),
+    ("WRITE P99", Right, |io| time(io.write.latency_ns.p99)),
+    ("OTHER", Right, |io| io.other.operations.to_string()),
+    ("ERRORS", Right, |io| {
+        let errors = [&io.read, &io.write, &io.other].map(|kind| kind.errors);
+        errors.into_iter().fold(0, u64::saturating_add).to_string()
+    }),
+    ("WAIT P99", Right, |io| time(io.queueing.p99)),
+    ("DEVICE P99", Right, |io| time(io.service.p99)),
 ];
 
 /// The columns that are left out where there is no room, the first one first.
@@ -40,57 +43,31 @@ const LEAST: [&str; 10] = [
 /// queues.
 pub(super) fn text(statistics: Statistics, room: Room) -> String {
     let Statistics { namespaces, hosts, queues, workloads, .. } = statistics;
-    let namespaces = namespaces.iter().map(|row| {
-        let name = format!("{}/{}", row.subsystem, row.nsid);
-        (vec![name], &row.io)
-    });
-    let hosts = hosts.iter().map(|row| (vec![row.host.clone(), row.subsystem.clone()], &row.io));
-    let queues = queues.iter().map(|row| (vec![row.connection.id.to_string()], &row.io));
-    let workloads = workloads.iter().map(|row| {
-        let name = format!("{}/{}", row.subsystem, row.nsid);
-        (vec![row.host.clone(), name, row.class.clone()], &row.io)
-    });
+    let of_namespaces: [Column<NamespaceIo>; 1] =
+        [("NAMESPACE", Left, |row| format!("{}/{}", row.subsystem, row.nsid))];
+    let of_hosts: [Column<HostIo>; 2] =
+        [("HOST", Left, |row| row.host.clone()), ("SUBSYSTEM", Left, |row| row.subsystem.clone())];
+    let of_workloads: [Column<WorkloadIo>; 3] = [
+        ("HOST", Left, |row| row.host.clone()),
+        ("NAMESPACE", Left, |row| format!("{}/{}", row.subsystem, row.nsid)),
+        ("CLASS", Left, |row| row.class.clone()),
+    ];
+    let of_queues: [Column<QueueIo>; 1] =
+        [("QUEUE OF CONNECTION", Left, |row| row.connection.id.to_string())];
     let tables = [
-        table(&[("NAMESPACE", Left)], namespaces).text("There are no namespaces.", room),
-        table(&[("HOST", Left), ("SUBSYSTEM", Left)], hosts)
-            .text("No host has sent a command.", room),
-        table(&[("HOST", Left), ("NAMESPACE", Left), ("CLASS", Left)], workloads)
+        table(&namespaces, &of_namespaces, |row| &row.io).text("There are no namespaces.", room),
+        table(&hosts, &of_hosts, |row| &row.io).text("No host has sent a command.", room),
+        table(&workloads, &of_workloads, |row| &row.io)
             .text("No host has sent a command to a namespace.", room),
-        table(&[("QUEUE OF CONNECTION", Left)], queues).text("There are no queues.", room),
+        table(&queues, &of_queues, |row| &row.io).text("There are no queues.", room),
     ];
     tables.join("\n")
 }
 
 /// Makes one line for each row: its names, and its operations.
-fn table<'a>(
-    names: &[(&'static str, Align)],
-    rows: impl Iterator<Item = (Vec<String>, &'a Io)>,
-) -> Table {
-    let heading: Vec<_> = names.iter().copied().chain(MEASURED).collect();
-    let mut table = Table::new(&heading).least(&LEAST);
-    for (name, io) in rows {
-        table.row([name, measured(io)].concat());
-    }
-    table
-}
-
-fn measured(io: &Io) -> Vec<String> {
-    let moved = |kind: &Operations| {
-        vec![
-            kind.operations.to_string(),
-            size(kind.bytes),
-            time(kind.latency_ns.mean),
-            time(kind.latency_ns.p99),
-        ]
-    };
-    let errors = [&io.read, &io.write, &io.other].map(|kind| kind.errors);
-    let rest = vec![
-        io.other.operations.to_string(),
-        errors.into_iter().fold(0, u64::saturating_add).to_string(),
-        time(io.queueing.p99),
-        time(io.service.p99),
-    ];
-    [moved(&io.read), moved(&io.write), rest].concat()
+fn table<R>(rows: &[R], names: &[Column<R>], io: fn(&R) -> &Io) -> Table {
+    let measured = Table::from_rows(rows.iter().map(io), &MEASURED);
+    Table::from_rows(rows, names).beside(measured).least(&LEAST)
 }
 
 #[cfg(test)]

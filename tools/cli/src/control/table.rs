@@ -107,6 +107,13 @@ impl Table {
         table
     }
 
+    /// Adds the columns of another table of the same rows.
+    pub(super) fn beside(mut self, other: Self) -> Self {
+        self.heading.extend(other.heading);
+        self.rows.iter_mut().zip(other.rows).for_each(|(row, more)| row.extend(more));
+        self
+    }
+
     /// Marks the rows that differ from the configuration file.
     pub(super) fn live(mut self, is_live: impl Iterator<Item = bool>) -> Self {
         self.live = is_live.enumerate().filter(|(_, live)| *live).map(|(row, _)| row).collect();
