@@ -23,7 +23,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// The crates of the workspace that a figure of whole targets may not import: all but `sluice_sim`.
-const OTHERS: &[&str] = &["arbitration", "fabric", "pmem", "qtcp", "sluice_core", "sluice_world"];
+const OTHERS: &[&str] = &["arbitration", "fabric", "pmem", "qtcp", "sluice_core"];
 
 /// Returns the Rust files below a folder, or the file itself.
 fn files(path: &Path) -> Vec<PathBuf> {

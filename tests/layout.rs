@@ -164,12 +164,8 @@ fn crates_import_in_one_direction() {
         ("fabric-verbs", vec!["fabric"]),
         ("pmem-verbs", vec!["fabric", "fabric-verbs", "pmem", "units"]),
         ("sluice-core", libraries.clone()),
+        ("sluice-sim", [libraries.clone(), vec!["pmem", "sluice-core", "sluice-config"]].concat()),
         ("sluice-world", [libraries.clone(), vec!["sluice-core"]].concat()),
-        (
-            "sluice-sim",
-            [libraries.clone(), vec!["pmem", "sluice-core", "sluice-config", "sluice-world"]]
-                .concat(),
-        ),
         ("reproduce", [libraries, vec!["pmem", "sluice-config", "sluice-sim"]].concat()),
         ("sluice-config", vec!["arbitration", "fabric"]),
         ("sluice-credits", vec!["arbitration", "units"]),
