@@ -3,8 +3,7 @@
 //!
 //! # Regions and blocks
 //!
-//! - [`medium`]: persistent memory from the writer's view: the data that survives a cut, and a
-//!   model of a CPU's cache that loses as much as it may.
+//! - [`medium`]: persistent memory from the writer's view: the data that survives a cut.
 //! - [`btt`]: a block translation table: logical blocks that are written whole or not at all.
 //! - [`region`]: DAX devices, files and memory, mapped, and the instructions that flush them. The one
 //!   part of this crate that touches the machine.
@@ -24,7 +23,7 @@
 //!   estimated while it is used (H4).
 //! - [`one_sided`]: the interface to RDMA that both need. [`word`]: the words that they share.
 //!   [`message`]: messages from the monitor to the engines.
-//! - [`in_process`]: providers within the process, one of them with a model of the NICs' capacities.
+//! - [`in_process`]: a provider within the process, with a model of the NICs' capacities.
 //! - [`simulation`]: engines and a monitor on that model under simulated time. [`experiments`]: the
 //!   paper's figures (H5).
 #![deny(unsafe_code)]

@@ -2,10 +2,7 @@
 
 use core::fmt::{Debug, Display, Formatter, Result as FmtResult};
 
-use super::{
-    Arriving, CapsuleData, Chunk, Fetch, HostReceived, HostTransport, Inbox, Received, SlotId,
-    SubmitError, Transport,
-};
+use super::{Arriving, CapsuleData, Chunk, Fetch, Inbox, Received, SlotId, Transport};
 use crate::fabrics::{ConnectCommand, ConnectField};
 use crate::nvm::Transfer;
 use crate::nvme::{Sqe, Status};
@@ -88,6 +85,9 @@ macro_rules! ask {
         }
     };
 }
+
+#[cfg(any(test, feature = "testing"))]
+mod host;
 
 impl<A, B> Transport for Either<A, B>
 where
@@ -251,46 +251,5 @@ where
     #[inline]
     fn is_sending(&self) -> bool {
         ask!(self.is_sending())
-    }
-}
-
-impl<A, B> HostTransport for Either<A, B>
-where
-    A: HostTransport,
-    B: HostTransport<Payload = A::Payload>,
-{
-    type Payload = A::Payload;
-    type Chunk<'a> = Either<A::Chunk<'a>, B::Chunk<'a>>;
-    type Violation = Either<A::Violation, B::Violation>;
-
-    fn set_in_capsule_data(&mut self, bytes: u32) {
-        ask!(self.set_in_capsule_data(bytes));
-    }
-
-    fn submit(
-        &mut self,
-        sqe: Sqe,
-        data: Option<A::Payload>,
-        read_length: u32,
-    ) -> Result<(), SubmitError> {
-        ask!(self.submit(sqe, data, read_length))
-    }
-
-    fn next<'a>(
-        &mut self,
-        input: &mut Self::Chunk<'a>,
-    ) -> Result<Option<HostReceived<'a>>, Self::Violation> {
-        match (self, input) {
-            (Self::Left(end), Either::Left(input)) => end.next(input).map_err(Either::Left),
-            (Self::Right(end), Either::Right(input)) => end.next(input).map_err(Either::Right),
-            _ => {
-                debug_assert!(false, "an end receives input of its kind");
-                Ok(None)
-            }
-        }
-    }
-
-    fn in_flight(&self) -> usize {
-        ask!(self.in_flight())
     }
 }

@@ -7,15 +7,14 @@ use crate::one_sided::{Completion, NotPosted, OneSided, Operation, Ticket};
 
 /// Synchronous access to a memory: each operation is carried out as it is posted.
 #[derive(Debug)]
-pub struct Immediate<'a> {
+pub(crate) struct Immediate<'a> {
     memory: &'a mut Memory,
     done: VecDeque<Completion>,
 }
 
 impl<'a> Immediate<'a> {
     /// Makes an access to a memory.
-    #[must_use]
-    pub const fn new(memory: &'a mut Memory) -> Self {
+    pub(crate) const fn new(memory: &'a mut Memory) -> Self {
         Self { memory, done: VecDeque::new() }
     }
 }

@@ -1,10 +1,12 @@
-//! Providers within the process: shared words, at once ([`Immediate`]) or under simulated time with
-//! a model of the NICs' capacities ([`Node`]).
+//! Providers within the process: shared words, under simulated time with a model of the NICs'
+//! capacities ([`Node`]).
 
+#[cfg(test)]
 mod immediate;
 mod memory;
 mod node;
 
-pub use immediate::Immediate;
+#[cfg(test)]
+pub(crate) use immediate::Immediate;
 pub use memory::Memory;
 pub use node::{Nics, Node, Port, PortId};

@@ -15,12 +15,13 @@
 //!   never flushed may survive too.
 //!
 //! If one store must survive before another, flush the first, fence, and only then store the
-//! second. [`model::Model`] is a medium that loses as much as these rules allow.
+//! second. In tests, `model::Model` is a medium that loses as much as these rules allow.
 //!
 //! Mappings of files without DAX keep none of these promises until the file is synchronized: see the
 //! kinds of regions.
 
-pub mod model;
+#[cfg(test)]
+pub(crate) mod model;
 
 use std::fmt;
 

@@ -76,44 +76,36 @@ impl State {
 
 /// A medium whose power can fail at any store, flush or fence.
 #[derive(Debug)]
-pub struct Model {
+pub(crate) struct Model {
     bytes: u64,
     state: Mutex<State>,
 }
 
 impl Model {
     /// Makes a medium of zeroes; `bytes` is rounded down to whole words.
-    #[must_use]
-    pub fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         Self { bytes: bytes / WORD * WORD, state: Mutex::default() }
     }
 
     /// Schedules a power failure after `steps` more stores, flushes and fences. Later calls have no
     /// effect.
-    pub fn cut_after(&self, steps: u64) {
+    pub(crate) fn cut_after(&self, steps: u64) {
         let mut state = self.state();
         state.cut = Some(state.steps.saturating_add(steps));
     }
 
     /// Sets whether flushes and fences do nothing, as in the page cache of a file.
-    pub fn set_unordered(&self, unordered: bool) {
+    pub(crate) fn set_unordered(&self, unordered: bool) {
         self.state().unordered = unordered;
     }
 
     /// Returns whether the power has failed.
-    #[must_use]
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         !self.state().runs()
     }
 
-    /// Returns the number of stores, flushes and fences until now.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.state().steps
-    }
-
     /// Writes back the whole cache, as `fsync` does for a file's pages.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let mut state = self.state();
         if !state.step() {
             return;
@@ -127,8 +119,7 @@ impl Model {
     /// Returns the medium as it may be after a cut. For each word that may have several values,
     /// `choose` is called with the values after the settled one in the order of their stores, the
     /// number of them, and returns how many of them reached the medium.
-    #[must_use]
-    pub fn survivor(&self, mut choose: impl FnMut(u64, usize) -> usize) -> Self {
+    pub(crate) fn survivor(&self, mut choose: impl FnMut(u64, usize) -> usize) -> Self {
         let state = self.state();
         let mut settled = state.settled.clone();
         for (at, word) in &state.unsettled {

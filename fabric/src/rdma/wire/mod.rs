@@ -4,9 +4,11 @@
 //! pair's receive buffers; a [`Batch`] of [`Post`]s goes out, and comes back when the device is done
 //! with it. Data that a command brings is fetched by RDMA READ ([`crate::queue::Fetch`]), unless its
 //! capsule brought it; data that it returns goes by RDMA WRITE, ahead of the response's SEND.
-//! [`HostQueue`] is the host's end, [`host_nic`] the same with a device and memory for simulations.
+//! [`HostQueue`] is the host's end. The feature `testing` adds `host_nic`: the same with a device and memory, for
+//! simulations.
 
 mod host;
+#[cfg(any(test, feature = "testing"))]
 pub mod host_nic;
 #[cfg(test)]
 pub(crate) mod nic;
