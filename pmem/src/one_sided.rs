@@ -120,19 +120,4 @@ pub trait OneSided {
     fn fetch_add(&mut self, ticket: Ticket, at: Address, add: i64) -> Result<(), NotPosted> {
         self.post(ticket, Operation::FetchAdd { at, add })
     }
-
-    /// Posts the exchange of a word.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::post`].
-    fn compare_swap(
-        &mut self,
-        ticket: Ticket,
-        at: Address,
-        expected: u64,
-        new: u64,
-    ) -> Result<(), NotPosted> {
-        self.post(ticket, Operation::CompareSwap { at, expected, new })
-    }
 }

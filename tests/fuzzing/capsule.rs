@@ -269,8 +269,8 @@ impl Bench {
             let mine = self.deferred.iter().filter(|((c, _), _)| *c == id);
             mine.map(|(_, count)| usize::try_from(*count).expect("a count")).sum::<usize>()
         };
-        // The limit is of event requests, and of Abort commands, of which a few may be under way.
-        let most = Service::event_request_limit() + 8;
+        // Four event requests, and Abort commands, of which a few may be under way.
+        let most = 4 + 8;
         let open = self.open.iter().map(|id| waiting(*id));
         assert!(open.max().unwrap_or(0) <= most, "a connection's commands wait without end");
     }

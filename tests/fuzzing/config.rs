@@ -1,4 +1,4 @@
-//! `config`: the input is a configuration file.
+//! `config`: the input is a configuration file. Inputs that are no text are skipped.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use sluice_config::{Config, ConfigErrors, render};
 /// Runs one input.
 pub fn run(data: &[u8]) {
     let file = Path::new("fuzz.toml");
-    match Config::parse_bytes(data, file) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Config::parse(text, file) {
         Ok(config) => {
             // The text of a configuration must mean the same when it is read again.
             let text = render(&config);

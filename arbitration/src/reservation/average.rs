@@ -5,9 +5,9 @@ use crate::sync::{AtomicU64, Ordering};
 use units::follow;
 
 /// Fewest samples of a mean that is used.
-pub(super) const ENOUGH: u64 = 64;
+const ENOUGH: u64 = 64;
 /// Fewest samples of a mean that is sure.
-pub(super) const PLENTY: u64 = 1024;
+const PLENTY: u64 = 1024;
 /// Divisor of a sample's weight in the long run.
 const LONG_RUN: u64 = 256;
 

@@ -35,7 +35,7 @@ pub(crate) use ceiling::Ceiling;
 pub use ceiling::QueueBound;
 pub(crate) use load::SetLoad;
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
-pub use profiler::{Occupancy, Probe, Profiler, Sureness};
+pub use profiler::{Occupancy, Probe, Profiler};
 pub use refusal::{Refusal, Shortage};
 pub use reserved::{Charge, Reserved};
 pub(crate) use schedule::{Account, Schedule};

@@ -2,11 +2,10 @@
 //! (docs/research/sources.md, F1: reservations in the tenant's terms).
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use std::fmt;
 
 use units::Nanos;
 
-use super::average::{Average, ENOUGH, Mix, PLENTY};
+use super::average::{Average, Mix};
 use super::profile::{Overrides, PerKib, Profile, ServiceTime};
 use super::size_cost::SizeCost;
 use crate::window::Held;
@@ -120,27 +119,6 @@ pub struct Probe {
     pub at_least: u32,
     /// The most commands that the device should hold, at least 1; `u32::MAX` if nothing is missing below.
     pub at_most: u32,
-}
-
-/// The certainty of a profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sureness {
-    /// Fewer than 64 recent commands.
-    Unmeasured,
-    /// Fewer than 1,024 recent commands.
-    Rough,
-    /// At least 1,024 recent commands.
-    Sure,
-}
-
-impl fmt::Display for Sureness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unmeasured => "unmeasured",
-            Self::Rough => "rough",
-            Self::Sure => "sure",
-        })
-    }
 }
 
 impl Profiler {
@@ -264,16 +242,6 @@ impl Profiler {
         let measured = self.measured();
         let configured = overrides.mean.map(|_| Profile::default());
         Some(measured.or(configured)?.overridden(overrides))
-    }
-
-    /// Returns how reliable the measurements are so far.
-    #[must_use]
-    pub fn sureness(&self) -> Sureness {
-        match self.reads.samples().max(self.writes.samples()) {
-            0..ENOUGH => Sureness::Unmeasured,
-            ENOUGH..PLENTY => Sureness::Rough,
-            _ => Sureness::Sure,
-        }
     }
 
     fn measured(&self) -> Option<Profile> {
@@ -446,10 +414,6 @@ impl Kind {
     #[inline]
     const fn worst_of(&self, bytes: u32) -> &Worst {
         if bytes <= SMALL { &self.worst } else { &self.bigger_worst }
-    }
-
-    fn samples(&self) -> u64 {
-        self.small.samples() + self.bigger.samples()
     }
 
     /// Returns the shares of small commands, or of others where there are no small ones.

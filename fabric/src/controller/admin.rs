@@ -1,7 +1,6 @@
 //! Commands on admin queues, and Fabrics commands on I/O queues.
 
 use super::error_log::FailedCommand;
-use super::events;
 use super::identify::ABORT_LIMIT;
 use super::instance::ControllerKind;
 use super::lifecycle::NOT_ABORTED;
@@ -413,11 +412,5 @@ impl Service {
             },
         );
         Reply::Done { result, status: status.more() }
-    }
-
-    /// Returns the most Asynchronous Event Requests that one controller holds.
-    #[must_use]
-    pub fn event_request_limit() -> usize {
-        usize::from(events::AERL) + 1
     }
 }

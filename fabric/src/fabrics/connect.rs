@@ -13,8 +13,6 @@ bitflags! {
     pub struct ConnectAttributes: u8 {
         /// Bit 2: no submission queue flow control.
         const DISABLE_SQ_FLOW_CONTROL = 1 << 2;
-        /// Bit 3: the host deletes I/O queues one by one (Disconnect).
-        const INDIVIDUAL_QUEUE_DELETION = 1 << 3;
     }
 }
 

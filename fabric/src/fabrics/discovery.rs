@@ -36,8 +36,6 @@ pub mod trtype {
 
 /// SUBTYPE.
 pub mod subtype {
-    /// A discovery subsystem elsewhere.
-    pub const REFERRAL: u8 = 1;
     /// An NVM subsystem.
     pub const NVM: u8 = 2;
     /// The discovery subsystem that answers.

@@ -118,7 +118,6 @@ impl Outcome {
         is_success(self: Self) -> bool;
         is_flushed(self: Self) -> bool;
         is_remote_access(self: Self) -> bool;
-        is_not_ready(self: Self) -> bool;
         is_unanswered(self: Self) -> bool;
         text(self: Self) -> &'static str;
     }

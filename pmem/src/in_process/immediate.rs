@@ -42,7 +42,7 @@ mod tests {
         let mut access = Immediate::new(&mut memory);
         access.write(Ticket(1), at, 7).unwrap();
         access.fetch_add(Ticket(2), at, 1).unwrap();
-        access.compare_swap(Ticket(3), at, 8, 9).unwrap();
+        access.post(Ticket(3), Operation::CompareSwap { at, expected: 8, new: 9 }).unwrap();
         access.read(Ticket(4), at).unwrap();
         let done = core::iter::from_fn(|| access.completed());
         let done: Vec<_> = done.map(|done| (done.ticket.0, done.result)).collect();

@@ -290,7 +290,8 @@ mod tests {
         let (client, own) = (node.connect(true), node.connect(false));
         let at = Memory::address(0);
         node.port(client, Nanos(0)).fetch_add(Ticket(1), at, -5).unwrap();
-        node.port(own, Nanos(1000)).compare_swap(Ticket(2), at, 0, 9).unwrap();
+        let swap = Operation::CompareSwap { at, expected: 0, new: 9 };
+        node.port(own, Nanos(1000)).post(Ticket(2), swap).unwrap();
         assert_eq!(run(&mut node), [(1020, 2), (2040, 1)]);
         assert_eq!(node.memory().get(at), Some(4));
         assert_eq!(node.arrivals(client).next, 1);

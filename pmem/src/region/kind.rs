@@ -47,12 +47,6 @@ impl Kind {
         }
     }
 
-    /// Returns whether a region keeps all stores after the process has ended, however it ended.
-    #[must_use]
-    pub fn survives_exit(self) -> bool {
-        self != Self::Anonymous
-    }
-
     /// Returns the content of a region after a power cut.
     #[must_use]
     pub fn after_power_cut(self) -> AfterPowerCut {

@@ -346,7 +346,6 @@ mod tests {
         assert!(matches!(on_disk.kind(), Kind::File | Kind::DaxFile | Kind::MemoryFile));
         let memory = Region::anonymous(8192).unwrap();
         assert_eq!((memory.kind(), memory.instruction()), (Kind::Anonymous, None));
-        assert!(!memory.kind().survives_exit() && Kind::File.survives_exit());
         assert_eq!(Kind::File.cuts(), Cuts::InAnyOrder);
         assert_eq!(Kind::DaxFile.cuts(), Cuts::InOrder);
         if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {

@@ -132,7 +132,8 @@ impl World {
     }
 
     /// Writes the word of the pool, as a client may that does not keep to the protocol.
-    pub fn write_pool(&mut self, word: u64) {
+    #[cfg(test)]
+    pub(crate) fn write_pool(&mut self, word: u64) {
         self.node.memory().set(Memory::address(0), word);
     }
 

@@ -151,14 +151,7 @@ impl Config {
     }
 
     /// Parses bytes, which need not be text.
-    ///
-    /// # Errors
-    /// As [`Config::parse`].
-    pub fn parse_bytes(bytes: &[u8], file: &Path) -> Result<Self, ConfigErrors> {
-        Self::parse_bytes_for(bytes, file, &Machine::present()).map(|(config, _)| config)
-    }
-
-    fn parse_bytes_for(
+    fn parse_bytes(
         bytes: &[u8],
         file: &Path,
         machine: &Machine,
@@ -210,7 +203,7 @@ impl Config {
         };
         let limit = format!("the file is larger than {}", format_size(FILE_MAX));
         match machine::read_limited(path, FILE_MAX) {
-            Ok(Some(bytes)) => Self::parse_bytes_for(&bytes, path, machine),
+            Ok(Some(bytes)) => Self::parse_bytes(&bytes, path, machine),
             Ok(None) => Err(unread(limit, "is this the right file?")),
             Err(error) => Err(unread(
                 format!("cannot read the configuration: {}", explain(&error, path)),

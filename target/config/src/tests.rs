@@ -371,7 +371,8 @@ fn a_file_that_is_not_there_or_not_text_is_explained() {
     let errors =
         Config::load(Path::new("/nonexistent/x.toml"), |error, _| error.to_string()).unwrap_err();
     assert!(errors.to_string().contains("/nonexistent/x.toml: cannot read"), "{errors}");
-    let errors = Config::parse_bytes(b"[target]\n# \xff", Path::new("x")).unwrap_err();
+    let bytes = b"[target]\n# \xff";
+    let errors = Config::parse_bytes(bytes, Path::new("x"), &Machine::present()).unwrap_err();
     assert_eq!((errors.errors[0].line, errors.errors[0].column), (2, 3));
 }
 
@@ -471,7 +472,8 @@ fn snippet() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn any_bytes_are_answered_with_places(bytes: Vec<u8>) {
-        if let Err(errors) = Config::parse_bytes(&bytes, Path::new("x")) {
+        let machine = Machine::present();
+        if let Err(errors) = Config::parse_bytes(&bytes, Path::new("x"), &machine) {
             prop_assert!(errors.errors.iter().all(|e| e.line > 0 && e.column > 0 && e.width > 0));
             prop_assert!(!errors.to_string().is_empty());
         }

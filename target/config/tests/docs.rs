@@ -6,10 +6,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluice_config::{Method, keys};
+use sluice_config::{ConfigKey, Method, keys};
 
 fn document(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name)
+}
+
+/// Writes a key's row of docs/reference/configuration.md.
+fn row(key: &ConfigKey) -> String {
+    let cells = [
+        format!("`{}`", key.name),
+        key.values.words() + key.and,
+        key.default.to_owned(),
+        key.meaning.to_owned(),
+    ];
+    let cells = cells.map(|cell| if cell.is_empty() { " ".into() } else { format!(" {cell} ") });
+    format!("|{}|", cells.join("|"))
 }
 
 /// Compares the first table with this heading behind `title` with the schema; or writes it.
@@ -56,7 +68,7 @@ fn the_table_of_methods_is_the_schemas() {
 #[test]
 fn the_tables_of_keys_are_the_schemas() {
     for (title, table) in keys::tables() {
-        let rows: Vec<String> = table.iter().map(keys::ConfigKey::row).collect();
+        let rows: Vec<String> = table.iter().map(row).collect();
         let heading = "| key | values | default | meaning |\n|---|---|---|---|";
         compare("configuration.md", title, heading, &rows);
     }

@@ -22,12 +22,6 @@ impl Service {
         self.gate.set(host, secrets);
     }
 
-    /// Returns the secrets of a host.
-    #[must_use]
-    pub fn host_secrets(&self, host: &str) -> Option<&Arc<HostSecrets>> {
-        self.gate.secrets(host)
-    }
-
     /// Returns whether the commands of a queue are answered: its host has proved itself, or need
     /// not.
     #[must_use]

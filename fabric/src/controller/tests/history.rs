@@ -9,6 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::regions::{Regions, get_region};
 use super::*;
+use crate::controller::events::AERL;
 
 /// A step of a history. Small numbers pick among the existing objects.
 #[derive(Clone, Debug)]
@@ -301,7 +302,7 @@ impl Daemon {
         let remembered = |c: &ConnectionId| open.contains(c) || self.closing.contains(c);
         assert!(known.keys().all(remembered), "nothing is remembered that is gone");
         assert!(open.iter().all(|c| known.get(c).is_some_and(|a| !a.closing)));
-        let limit = Service::event_request_limit() + 4;
+        let limit = usize::from(AERL) + 1 + 4;
         let mut seen = HashSet::new();
         for c in self.bench.service.controllers() {
             assert!(seen.insert(c.id), "one controller for each identifier");

@@ -182,7 +182,6 @@ fn abort_finds_waiting_commands_and_event_requests() {
 #[test]
 fn command_replaces_event_request_with_same_identifier() {
     let (mut bench, admin) = Bench::enabled();
-    assert_eq!(Service::event_request_limit(), 4);
     for cid in 5..9 {
         bench.request_event(admin, cid);
     }

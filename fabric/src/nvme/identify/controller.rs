@@ -52,14 +52,8 @@ bitflags! {
         const WRITE_ZEROES = 1 << 3;
         /// Bit 4: the Select field of Get Features and the Save field of Set Features.
         const SAVE_SELECT = 1 << 4;
-        /// Bit 5: reservations.
-        const RESERVATIONS = 1 << 5;
-        /// Bit 6: Timestamp feature.
-        const TIMESTAMP = 1 << 6;
         /// Bit 7: Verify.
         const VERIFY = 1 << 7;
-        /// Bit 8: Copy.
-        const COPY = 1 << 8;
     }
 
     /// SGLS, bytes 539:536 of Identify Controller.

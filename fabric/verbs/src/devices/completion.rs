@@ -57,12 +57,6 @@ impl Outcome {
         )
     }
 
-    /// Returns whether the peer had no receive buffer for too long.
-    #[must_use]
-    pub fn is_not_ready(self) -> bool {
-        self.0 == ibv_wc_status::IBV_WC_RNR_RETRY_EXC_ERR
-    }
-
     /// Returns whether the peer has not answered, however often the work request was sent.
     #[must_use]
     pub fn is_unanswered(self) -> bool {

@@ -152,20 +152,6 @@ impl ConfigKey {
     pub fn is_needed(&self) -> bool {
         self.default == NEEDED
     }
-
-    /// Writes the key's row of docs/reference/configuration.md.
-    #[must_use]
-    pub fn row(&self) -> String {
-        let cells = [
-            format!("`{}`", self.name),
-            self.values.words() + self.and,
-            self.default.to_owned(),
-            self.meaning.to_owned(),
-        ];
-        let cells =
-            cells.map(|cell| if cell.is_empty() { " ".into() } else { format!(" {cell} ") });
-        format!("|{}|", cells.join("|"))
-    }
 }
 
 /// Returns the words of a table of words with their values.

@@ -237,10 +237,7 @@ fn record(
 fn info(out: &FlowInfo, into: &FlowInfo, ecn: bool) -> Info {
     let whole = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
     Info {
-        // ESTABLISHED.
-        state: 1,
         ecn,
-        ecn_seen: ecn,
         app_limited: out.app_limited,
         snd_mss: out.mss,
         rcv_mss: into.mss,
@@ -255,14 +252,9 @@ fn info(out: &FlowInfo, into: &FlowInfo, ecn: bool) -> Info {
         bytes_received: into.delivered_bytes,
         notsent_bytes: u32::try_from(out.unsent).unwrap_or(u32::MAX),
         data_segs_in: whole(into.delivered),
-        delivery_rate: Rate::ZERO,
-        busy_time: Duration::ZERO,
         rwnd_limited: Duration::ZERO,
-        sndbuf_limited: Duration::ZERO,
         delivered: whole(out.delivered),
         delivered_ce: whole(out.delivered_ce),
-        snd_wnd: None,
-        rcv_wnd: None,
         received_ce: ecn.then(|| whole(into.delivered_ce)),
     }
 }

@@ -398,7 +398,7 @@ fn secrets_that_change_count_for_queues_that_come_later() {
     bench.service.set_host_secrets(HOST, Some(secrets(&[(7, None)])));
     assert!(bench.service.is_authenticated(id));
     assert_eq!(Queue::Io(id).authenticate(&mut bench, credentials(7, None)), Ok(()));
-    assert_eq!(bench.service.host_secrets(HOST).unwrap().pairs.len(), 1);
+    assert_eq!(bench.service.gate.secrets(HOST).unwrap().pairs.len(), 1);
 }
 
 /// The places that may require authentication.
