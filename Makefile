@@ -47,7 +47,7 @@ FEATURES := $(shell cat .ci/features)
 
 build:
 	.ci/setup build
-	$(WHOLE) build --release --workspace --exclude e2e --bins $(FEATURES)
+	$(WHOLE) build --release --workspace --exclude e2e --exclude bottleneck --bins $(FEATURES)
 
 help:
 	@sed -n 's/^#   make/make/p' Makefile
@@ -100,7 +100,7 @@ bench-churn: build
 
 bench-qtcp:
 	.ci/setup bench-qtcp
-	cargo build --release -p qtcp --features bpf --examples
+	cargo build --release -p qtcp -p bottleneck --features bottleneck/bpf --bins --examples
 	ulimit -n 4096 && build/release/examples/adapter
 	tests/bench/qtcp-bases.sh build/release
 

@@ -5,14 +5,14 @@
 # an exact marker; then, for dctcp, 100 Mbit/s behind red in a user-mode kernel. Needs root: the script
 # makes network namespaces, loads BPF programs, and removes all of them.
 #
-# usage: qtcp-bases.sh BINARIES     (BINARIES: the folder with examples/bottleneck,
-#                                   built with the feature bpf for sluice_window)
+# usage: qtcp-bases.sh BINARIES     (BINARIES: the folder with bottleneck, built with the feature bpf
+#                                   for sluice_window)
 #
 # ROUNDS (3) and TIME (10 seconds) set how often and how long; NATIVE and UML which bases. Medians of
 # the rounds are printed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-binary=$(realpath "${1:?usage: qtcp-bases.sh BINARIES}")/examples/bottleneck
+binary=$(realpath "${1:?usage: qtcp-bases.sh BINARIES}")/bottleneck
 rounds=${ROUNDS:-3} time=${TIME:-10}
 read -ra native <<<"${NATIVE-cubic reno bbr sluice_window}"
 read -ra uml <<<"${UML-dctcp cubic reno}"

@@ -22,8 +22,6 @@
 //!
 //! The receiving end counts the marks of the packets themselves, independent of its echo.
 
-#[cfg(feature = "bpf")]
-pub mod bpf;
 mod info;
 mod offer;
 pub mod options;

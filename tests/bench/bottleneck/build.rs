@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-const SOURCE: &str = "src/linux/bpf/window.bpf.c";
+const SOURCE: &str = "src/window.bpf.c";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! The window of a flow under a controller of this crate. The congestion control in the kernel
-//! takes it from here.
+//! The window of a flow under a pure controller. The congestion control in the kernel takes it from
+//! here.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use qtcp::control::{dctcp::Dctcp, qtcp::Qtcp};
-use qtcp::linux::{Info, bpf::WindowMap};
+use qtcp::linux::Info;
 use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 
-/// The name of the congestion control that takes its window from user space.
-const NAME: &str = "sluice_window";
+use crate::bpf::{NAME, WindowMap};
 
 /// Registers the congestion control, where it was asked for.
 pub(crate) fn load(base: Option<&str>) -> Result<Option<Arc<WindowMap>>> {

@@ -5,6 +5,8 @@
 //! bottleneck between the two.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints")]
 
+#[cfg(feature = "bpf")]
+mod bpf;
 mod measure;
 mod send;
 #[cfg(feature = "bpf")]

@@ -18,13 +18,11 @@ use std::sync::{Mutex, PoisonError};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
 use thiserror::Error;
 
-use super::options;
-
 /// The compiled program.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/window.bpf.o"));
 
 /// The name that the program gives to its congestion control.
-const NAME: &str = "sluice_window";
+pub(crate) const NAME: &str = "sluice_window";
 
 /// The file in which the kernel tells its types.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -34,7 +32,7 @@ static COMPLAINTS: Mutex<String> = Mutex::new(String::new());
 
 /// The reason why the kernel did not take the program.
 #[derive(Debug, Error)]
-pub enum LoadError {
+pub(crate) enum LoadError {
     /// The kernel does not tell its types.
     #[error(
         "{TYPES} is missing: the kernel must be built with CONFIG_BPF_SYSCALL and \
@@ -69,7 +67,7 @@ pub enum LoadError {
 /// The congestion control, registered for as long as this lives, and the windows of the sockets
 /// that have it.
 #[derive(Debug)]
-pub struct WindowMap {
+pub(crate) struct WindowMap {
     windows: MapHandle,
     _link: Link,
     _object: Object,
@@ -81,7 +79,7 @@ impl WindowMap {
     /// # Errors
     ///
     /// The kernel or the process lacks something, and the error names it.
-    pub fn load() -> Result<Self, LoadError> {
+    pub(crate) fn load() -> Result<Self, LoadError> {
         if !Path::new(TYPES).exists() {
             return Err(LoadError::NoTypes);
         }
@@ -102,28 +100,13 @@ impl WindowMap {
         Ok(Self { windows, _link: link, _object: object })
     }
 
-    /// Returns the name of the congestion control.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        NAME
-    }
-
-    /// Sets the congestion control of a socket. Until its first window the socket has the kernel's initial one.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`options::set_congestion`].
-    pub fn adopt(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        options::set_congestion(fd, NAME)
-    }
-
     /// Sets the window of a socket in packets; 0 is taken for 1. It holds from the next
     /// acknowledgement on.
     ///
     /// # Errors
     ///
     /// The kernel's, where `fd` is no socket, or memory is short.
-    pub fn set_window(&self, fd: BorrowedFd<'_>, packets: u32) -> io::Result<()> {
+    pub(crate) fn set_window(&self, fd: BorrowedFd<'_>, packets: u32) -> io::Result<()> {
         let key = fd.as_raw_fd().to_ne_bytes();
         let value = packets.max(1).to_ne_bytes();
         self.windows.update(&key, &value, MapFlags::ANY).map_err(|error| match error.kind() {
@@ -167,11 +150,32 @@ fn explain(error: &libbpf_rs::Error) -> LoadError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
-    use super::super::Info;
-    use super::super::info::tests::{pair, send};
+    use qtcp::linux::{Info, options};
+
     use super::*;
+
+    /// Makes the two ends of a connection over the loopback device.
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    /// Sends data one way, and waits until it has come.
+    fn send(from: &mut TcpStream, to: &mut TcpStream) {
+        let chunk = vec![7; 10_000];
+        for _ in 0..20 {
+            from.write_all(&chunk).unwrap();
+            to.read_exact(&mut vec![0; chunk.len()]).unwrap();
+        }
+        // The acknowledgement is in before the sender can be asked for it.
+        to.write_all(b".").unwrap();
+        from.read_exact(&mut [0]).unwrap();
+    }
 
     /// Tests everything in turn, since the kernel takes one program of this name at a time.
     #[test]
@@ -186,18 +190,18 @@ mod tests {
         };
         assert!(matches!(WindowMap::load(), Err(LoadError::Taken)));
         let (mut here, mut there) = pair();
-        map.adopt(here.as_fd()).unwrap();
-        assert_eq!(options::congestion(here.as_fd()).unwrap(), map.name());
+        options::set_congestion(here.as_fd(), NAME).unwrap();
+        assert_eq!(options::congestion(here.as_fd()).unwrap(), NAME);
         let initial = Info::read(here.as_fd()).unwrap().snd_cwnd;
-        send(&mut here, &mut there, 200_000);
+        send(&mut here, &mut there);
         assert_eq!(Info::read(here.as_fd()).unwrap().snd_cwnd, initial, "no other window was set");
         for window in [4, 40, 1, 0, 7] {
             map.set_window(here.as_fd(), window).unwrap();
-            send(&mut here, &mut there, 200_000);
+            send(&mut here, &mut there);
             assert_eq!(Info::read(here.as_fd()).unwrap().snd_cwnd, window.max(1));
         }
         drop(map);
-        send(&mut here, &mut there, 200_000);
+        send(&mut here, &mut there);
         assert_eq!(Info::read(here.as_fd()).unwrap().snd_cwnd, 7, "what it had last");
         drop((here, there));
         let (other, _there) = pair();
