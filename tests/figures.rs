@@ -1,8 +1,8 @@
 //! Figures that claim to show the daemon's behaviour run the daemon's code.
 //!
 //! A whole target on simulated time is made of the production crates: `sluice-core` with its stages, and
-//! the controllers of `qtcp` that the daemon has. The window laws of `qtcp::control`, which the daemon
-//! never constructs, are for figures that say so: *Eq. 5 as printed*.
+//! the controllers of `qtcp`. The window laws of `reproduce::models::law`, which the daemon lacks, are for figures
+//! that say so: *Eq. 5 as printed*.
 
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
@@ -12,11 +12,9 @@ use std::path::{Path, PathBuf};
 use e2e::root;
 
 /// Code that a simulated target may not have of its own in place of the production cores: the controllers that the
-/// daemon never constructs, and schedulers, queues and sessions beside those in `sluice-core`.
+/// daemon lacks, and schedulers, queues and sessions beside those in `sluice-core`.
 const FOREIGN: &[&str] = &[
-    "qtcp::control",
-    "qtcp::Controller",
-    "qtcp::dtm",
+    "crate::control",
     "arbitration::container",
     "arbitration::arbiter::Arbiter",
     "arbitration::window",
@@ -91,9 +89,10 @@ fn figures_of_whole_targets_reach_them_by_the_simulator_alone() {
     let mut figures = 0;
     let promises = files(&commands.join("promises"));
     for path in files(&sim).into_iter().chain(promises) {
-        // A device alone is no target, nor are reports and the values of a scenario.
+        // A controller or a device alone is no target, nor are reports and the values of a scenario.
         let parts = [
             "claim::",
+            "control::",
             "device::",
             "progress::",
             "report::",
@@ -119,7 +118,7 @@ fn figures_with_controllers_of_their_own_say_that_they_are_of_eq_5_as_printed() 
     for path in files(&root().join("tools/reproduce/src")) {
         let text = fs::read_to_string(&path).expect("source is text");
         let figure = path.parent().is_some_and(|folder| folder.ends_with("e2e"));
-        if figure && !named(&code(&path), &["qtcp::control"]).is_empty() {
+        if figure && !named(&code(&path), &["crate::models::law"]).is_empty() {
             let says = ["Eq. 5", "D2TCP", "Fig. 15a"].iter().any(|name| text.contains(name));
             assert!(says, "{}: whose controllers are these?", path.display());
             assert!(!text.contains("the daemon"), "{} claims the daemon", path.display());
@@ -130,9 +129,9 @@ fn figures_with_controllers_of_their_own_say_that_they_are_of_eq_5_as_printed() 
 #[test]
 fn what_a_target_has_of_its_own_is_found() {
     for code in [
-        "use qtcp::control::Qtcp;",
-        "use qtcp::{Rate, control::{Dctcp, Qtcp}};",
-        "fn f() { qtcp::control::dctcp::Dctcp::default() }",
+        "use crate::control::Qrdma;",
+        "use crate::{control::{Dcqcn, Qrdma}, plan};",
+        "fn f() { crate::control::dcqcn::Dcqcn::default() }",
         "use arbitration::arbiter::{Arbiter, Waiters};",
     ] {
         assert!(!named(code, FOREIGN).is_empty(), "{code}");

@@ -172,7 +172,7 @@ fn crates_import_in_one_direction() {
         ("sluice-machine", vec!["qtcp", "sluice-config"]),
         ("sluice-tls", vec![]),
         ("hostile", vec!["fabric"]),
-        ("bottleneck", vec!["qtcp", "units"]),
+        ("bottleneck", vec!["qtcp", "reproduce", "sluice-sim", "units"]),
         // The crate's tests need them.
         ("sluiced", [above.clone(), vec!["hostile", "sluice-tls"]].concat()),
         ("sluice", [above.clone(), vec!["sluice-credits"]].concat()),

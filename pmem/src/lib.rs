@@ -24,15 +24,13 @@
 //! - [`one_sided`]: the interface to RDMA that both need. [`word`]: the words that they share.
 //!   [`message`]: messages from the monitor to the engines.
 //! - [`in_process`]: a provider within the process, with a model of the NICs' capacities.
-//! - [`simulation`]: engines and a monitor on that model under simulated time. [`experiments`]: the
-//!   paper's figures (H5).
+//! - [`simulation`]: engines and a monitor on that model under simulated time (H5).
 #![deny(unsafe_code)]
 
 pub mod admission;
 pub mod btt;
 pub mod capacity;
 pub mod engine;
-pub mod experiments;
 pub mod in_process;
 pub mod medium;
 pub mod message;

@@ -1,5 +1,4 @@
-//! The cost of one step of a controller, and of one step of a link. A step of QTCP should take at
-//! most 100 ns.
+//! The cost of one step of a link.
 //!
 //! ```text
 //! cargo bench -p qtcp --bench step
@@ -9,12 +8,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use qtcp::control::{D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Qrdma, Qtcp};
 use qtcp::link::{ClassGoal, Link, Rules};
-use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
+use qtcp::{Nanos, Observation};
 use units::{Class, PerClass};
-
-const LINE: Rate = Rate::from_bits(100e9);
 
 /// Makes round trips with and without marks, below and above the target.
 fn history() -> Vec<Observation> {
@@ -29,30 +25,6 @@ fn history() -> Vec<Observation> {
             app_limited: turn % 16 == 5,
         })
         .collect()
-}
-
-fn steps(criterion: &mut Criterion) {
-    let history = history();
-    let controllers: [(&str, Box<dyn Controller>); 6] = [
-        ("DCTCP", Box::new(Dctcp::default())),
-        ("QTCP", Box::new(Qtcp::default())),
-        ("QTCP with interference", Box::new(InterferenceQtcp::with_defaults(LINE))),
-        ("D2TCP", Box::new(D2tcp::default())),
-        ("DCQCN", Box::new(Dcqcn::default())),
-        ("QRDMA", Box::new(Qrdma::default())),
-    ];
-    let mut group = criterion.benchmark_group("step");
-    for (name, mut controller) in controllers {
-        controller.set_target(FlowTarget::Throughput(Rate::from_bits(15e9)));
-        let mut now = 0;
-        let mut seen = history.iter().cycle();
-        group.bench_function(BenchmarkId::from_parameter(name), |bench| {
-            bench.iter(|| {
-                now += 100_000;
-                seen.next().map(|seen| controller.step(Nanos(now), black_box(seen)))
-            });
-        });
-    }
 }
 
 /// Measures one observation of one of many flows of four classes on a link: targets and limit.
@@ -82,5 +54,5 @@ fn link(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, steps, link);
+criterion_group!(benches, link);
 criterion_main!(benches);

@@ -1,11 +1,9 @@
 //! Congestion control with classes (stage S6; docs/research/sources.md, E1 to E4, E7 to E9, E11, F5).
 //!
-//! Everything here but [`linux`] is pure: observations and the time go in, windows and rates come
-//! out.
+//! Everything here but [`linux`] is pure: observations and the time go in, limits of rates come out.
 //!
 //! - [`observation`], [`rate`]: measurements, and their unit.
-//! - [`control`]: the controllers of one flow, behind one trait.
-//! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
+//! - [`quality`]: the quality factor of a flow.
 //! - [`forecast`]: buffer space that will be free, for R2Ts.
 //! - [`completions`]: what completions tell of a queue pair.
 //! - [`device_limit`]: the limit that a queue pair's device keeps, where it can.
@@ -19,9 +17,7 @@
 
 pub mod class_split;
 pub mod completions;
-pub mod control;
 pub mod device_limit;
-pub mod dtm;
 pub mod forecast;
 pub mod lately;
 pub mod link;
@@ -29,9 +25,9 @@ pub mod linux;
 pub mod observation;
 pub mod pacing;
 pub mod poller;
+pub mod quality;
 pub mod rate;
 
-pub use control::{Controller, Decision, FlowTarget, Limits, Report};
 pub use observation::Observation;
 pub use rate::Rate;
 pub use units::Nanos;

@@ -4,6 +4,9 @@ use core::time::Duration;
 
 use crate::Rate;
 
+/// The part of a new mark fraction in the smoothed one (g of Eq. 3) that RFC 8257 (section 4.2) recommends.
+pub const G_RFC_8257: f64 = 1.0 / 16.0;
+
 /// The state of the network that one flow saw since its previous observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {

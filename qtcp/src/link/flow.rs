@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use units::{Average, Class, weight_of};
 
-use crate::control::dctcp::G_RFC_8257;
+use crate::observation::G_RFC_8257;
 use crate::{Nanos, Observation, Rate};
 
 /// The parameters of measuring.

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use units::{Class, PerClass, weight_of};
 
-use crate::control::quality::of_latency;
+use crate::quality::of_latency;
 use crate::{Nanos, Rate};
 
 /// The least part of the link that others keep.

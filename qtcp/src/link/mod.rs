@@ -24,7 +24,7 @@ use core::time::Duration;
 use slab::Slab;
 use units::{Class, PerClass, weight_of};
 
-use crate::control::quality::{of_latency, of_throughput};
+use crate::quality::{of_latency, of_throughput};
 use crate::{Nanos, Observation, Rate};
 use flow::{Demand, Flow};
 use latency::Headroom;

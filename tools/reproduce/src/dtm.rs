@@ -5,8 +5,8 @@ mod scenario;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::models::dtm::{ClassState, Model};
 use anyhow::Context as _;
-use qtcp::dtm::{ClassState, Model};
 
 use self::scenario::Scenario;
 use super::plot::{self, Line};

@@ -7,6 +7,7 @@
 //!
 //! - [`model`]: a [`plan`], the order of all events, and the results ([`measured`]).
 //! - [`network`]: packets, senders, switches and topologies.
+//! - [`control`]: the congestion controllers of simulated adapters, and the quality factor.
 //! - [`device`]: the devices that serve the target's commands.
 //! - [`load`]: the accesses of hosts and their times; [`mod@random`]: random numbers of loads and figures.
 //! - [`report`]: the results of a run, as tables, charts and a page.
@@ -19,6 +20,7 @@
 pub mod claim;
 pub mod command;
 mod connection;
+pub mod control;
 pub mod device;
 mod host;
 pub mod jobs;

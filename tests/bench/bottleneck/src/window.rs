@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use qtcp::control::{dctcp::Dctcp, qtcp::Qtcp};
 use qtcp::linux::Info;
-use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
+use qtcp::{Nanos, Observation, Rate};
+use reproduce::models::law::WindowControl;
+use sluice_sim::control::{Controller as _, FlowTarget};
 
 use crate::bpf::{NAME, WindowMap};
 
@@ -24,7 +25,7 @@ pub(crate) fn load(base: Option<&str>) -> Result<Option<Arc<WindowMap>>> {
 /// where limits take care of targets.
 pub(crate) struct Pilot {
     windows: Arc<WindowMap>,
-    controller: Box<dyn Controller>,
+    controller: WindowControl,
     /// Sum of the observations since the last step.
     seen: Option<Observation>,
     /// Window that the kernel was last given, in packets.
@@ -33,8 +34,7 @@ pub(crate) struct Pilot {
 
 impl Pilot {
     pub(crate) fn new(windows: Arc<WindowMap>, eq5: bool) -> Self {
-        let controller: Box<dyn Controller> =
-            if eq5 { Box::new(Qtcp::default()) } else { Box::new(Dctcp::default()) };
+        let controller = if eq5 { WindowControl::qtcp() } else { WindowControl::dctcp() };
         Self { windows, controller, seen: None, told: 0 }
     }
 

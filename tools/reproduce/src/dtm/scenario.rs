@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::models::dtm::{Arrivals, Goal, ModelClass, Setup};
 use anyhow::{Context as _, bail};
-use qtcp::Limits;
-use qtcp::dtm::{Arrivals, Goal, ModelClass, Setup};
 use serde::Deserialize;
+use sluice_sim::control::Limits;
 use sluice_sim::scenario::value::{Bits, Time};
 
 use super::super::scenario::first_seed;

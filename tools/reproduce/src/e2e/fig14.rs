@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::models::law::{FLOOR, SIGMA};
 use fastrand::Rng;
-use qtcp::control::interference::{FLOOR, SIGMA};
 use sluice_sim::claim::{Bound, Claim};
 use sluice_sim::report::Chart;
 

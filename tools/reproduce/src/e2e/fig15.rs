@@ -33,8 +33,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use crate::models::law::{Growth, Settings};
 use qtcp::Rate;
-use qtcp::control::dctcp::{Growth, Settings};
 use sluice_sim::claim::{Bound, Claim};
 use sluice_sim::report::Chart;
 

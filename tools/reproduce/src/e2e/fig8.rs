@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use qtcp::dtm::{self, Model};
+use crate::models::dtm::{self, Model};
 use sluice_sim::claim::{Bound, Claim};
 
 use super::{CLASSES, series};

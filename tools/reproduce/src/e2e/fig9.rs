@@ -12,7 +12,7 @@
 
 use std::fmt::Write as _;
 
-use qtcp::control::dctcp::Growth;
+use crate::models::law::Growth;
 use sluice_sim::claim::{Bound, Claim, Unit};
 
 use super::CLASSES;

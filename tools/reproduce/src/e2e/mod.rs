@@ -2,9 +2,9 @@
 //!
 //! [`adapting`], [`deadlines`], [`fig5`], [`fig7`], [`fig7b`], [`fig12`], [`fig16`], [`fig18`], [`fig20`], [`fig22`]
 //! and [`fig23`] have whole targets, with the daemon's stages. In rows that name it, sockets have Eq. 5 as printed (Q
-//! is [`qtcp::control::quality::Quality`], the window the simulated kernel's DCTCP) or queue pairs Eq. 6
-//! ([`qtcp::control::Qrdma`]). The others are on [`net`](super::net), a network packet by packet, and run
-//! `qtcp::control`: the law as the source prints it (*Eq. 5 as printed*), and with growth by target. The daemon
+//! is [`sluice_sim::control::quality::Quality`], the window the simulated kernel's DCTCP) or queue pairs Eq. 6
+//! ([`sluice_sim::control::Qrdma`]). The others are on [`net`](super::net), a network packet by packet, and run
+//! [`crate::models::law`]: the law as the source prints it (*Eq. 5 as printed*), and with growth by target. The daemon
 //! constructs neither: the kernel keeps the windows there, and `qtcp::link` limits rates.
 
 mod adapting;

@@ -1,6 +1,6 @@
 //! Fig. 16 to 19 (docs/research/sources.md, H4): the capacity as it is estimated while it changes.
 
-use pmem::experiments::{AGGREGATE, Outcome};
+use crate::models::experiments::{AGGREGATE, Outcome};
 use sluice_sim::claim::{Bound, Claim};
 use sluice_sim::report::Chart;
 

@@ -1,4 +1,4 @@
-//! The figures of Haechi (docs/research/sources.md, H): the experiments of [`pmem::experiments`], with the paper's
+//! The figures of Haechi (docs/research/sources.md, H): the experiments of [`crate::models::experiments`], with the paper's
 //! numbers, and whether ours hold or differ as declared.
 //!
 //! - [`profiling`]: Fig. 6 to 8; [`reservations`]: Fig. 9 to 12; [`patterns`]: Fig. 13 to 15; [`estimation`]: Fig. 16

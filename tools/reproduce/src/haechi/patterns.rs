@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pmem::experiments::{AGGREGATE, Latencies, Outcome};
+use crate::models::experiments::{AGGREGATE, Latencies, Outcome};
 use sluice_sim::claim::{Bound, Claim};
 
 use super::scenario;

@@ -1,6 +1,6 @@
 //! Fig. 6 to 8 (docs/research/sources.md, H5): the system without Haechi.
 
-use pmem::experiments::{AGGREGATE, CLIENTS, Demand, Experiment, LOCAL, Outcome};
+use crate::models::experiments::{AGGREGATE, CLIENTS, Demand, Experiment, LOCAL, Outcome};
 use sluice_sim::claim::{Bound, Claim};
 
 use super::scenario;

@@ -1,6 +1,6 @@
 //! Fig. 9 to 12 (docs/research/sources.md, H2, H5): reservations, and tokens that are converted.
 
-use pmem::experiments::{AGGREGATE, Experiment, Outcome, System};
+use crate::models::experiments::{AGGREGATE, Experiment, Outcome, System};
 use sluice_sim::claim::{Bound, Claim};
 
 use super::scenario;

@@ -2,12 +2,12 @@
 
 use std::iter::repeat_n;
 
-use anyhow::{bail, ensure};
-use clap::ValueEnum;
-use pmem::experiments::{
+use crate::models::experiments::{
     Background, Client, DataNode, Demand, Distribution, Experiment, Outcome, System, Testbed,
     measure,
 };
+use anyhow::{bail, ensure};
+use clap::ValueEnum;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sluice_sim::report::{Axis, Chart, Column, Kind, Report, Series, Table};

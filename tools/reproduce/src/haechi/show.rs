@@ -1,6 +1,6 @@
 //! Common parts of the figures of Haechi.
 
-use pmem::experiments::{Distribution, Experiment, Outcome, System, Testbed, measure};
+use crate::models::experiments::{Distribution, Experiment, Outcome, System, Testbed, measure};
 use sluice_sim::report::Chart;
 
 use crate::figure::Request;

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pmem::experiments::{Client, Distribution, Experiment, Outcome, System, Testbed, measure};
+use crate::models::experiments::{
+    Client, Distribution, Experiment, Outcome, System, Testbed, measure,
+};
 use sluice_config::amounts::parse_fio_duration as time;
 
 use super::scenario::SystemName;

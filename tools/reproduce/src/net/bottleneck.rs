@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use qtcp::control::dctcp::Settings;
-use qtcp::control::interference::{FLOOR, InterferenceQtcp, Lambda, SIGMA};
-use qtcp::control::{D2tcp, Dctcp, Qtcp};
-use qtcp::{Controller, Rate};
+use crate::models::law::{self, FLOOR, Lambda, SIGMA, Settings, WindowControl};
+use qtcp::Rate;
 use serde::Deserialize;
 
 use super::Network;
@@ -84,17 +82,17 @@ impl Bottleneck {
     }
 
     /// Makes the controller of a new flow.
-    fn controller(&self, law: Law) -> Box<dyn Controller> {
-        let settings = &self.settings;
-        match law {
-            Law::Dctcp => Box::new(Dctcp::new(settings)),
-            Law::Qtcp => Box::new(Qtcp::new(settings)),
-            Law::D2tcp => Box::new(D2tcp::new(settings)),
+    fn controller(&self, law: Law) -> WindowControl {
+        let law = match law {
+            Law::Dctcp => law::Law::Dctcp,
+            Law::Qtcp => law::Law::Qtcp,
+            Law::D2tcp => law::Law::D2tcp,
             Law::Interference => {
                 let lambda = Lambda::new(Rate::from_bits(self.shared()), SIGMA, FLOOR);
-                Box::new(InterferenceQtcp::new(settings, lambda))
+                law::Law::Interference(lambda)
             }
-        }
+        };
+        WindowControl::new(law, &self.settings)
     }
 
     /// Makes a network whose link is the bottleneck.

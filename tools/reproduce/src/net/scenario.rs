@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::models::law::{Growth, Settings};
 use anyhow::{bail, ensure};
 use fastrand::Rng;
-use qtcp::Limits;
-use qtcp::control::dctcp::{Growth, Settings};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use sluice_sim::control::Limits;
 use sluice_sim::report::{Axis, Chart, Column, Kind, Report, Series, Table};
 use sluice_sim::scenario::value::{Bits, Part, Time as Span};
 

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
+use crate::models::law::WindowControl;
+use qtcp::{Nanos, Observation, Rate};
+use sluice_sim::control::{Controller as _, FlowTarget};
 
 use super::port::Packet;
 use super::time::{MICRO, NANO, Time, seconds};
@@ -39,7 +41,7 @@ pub(crate) struct SenderSetup {
     /// becomes the throughput that the transfers need to keep the deadline.
     pub(crate) deadline: Option<Deadline>,
     /// The controller of the window.
-    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) controller: WindowControl,
 }
 
 /// A transfer: packets that the sender got at one time.

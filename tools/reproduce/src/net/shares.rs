@@ -1,7 +1,8 @@
 //! The targets of classes, and of each of their flows.
 
-use qtcp::control::interference::Lambda;
-use qtcp::{FlowTarget, Rate};
+use crate::models::law::Lambda;
+use qtcp::Rate;
+use sluice_sim::control::FlowTarget;
 
 /// The weight of the old value in the smoothed throughput of all flows together.
 const SMOOTHING: f64 = 0.75;

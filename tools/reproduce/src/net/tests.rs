@@ -1,6 +1,5 @@
+use crate::models::law::{Law, Settings, WindowControl};
 use qtcp::Rate;
-use qtcp::control::dctcp::Settings;
-use qtcp::control::{Dctcp, Qtcp};
 
 use super::time::{MICRO, MILLI};
 use super::traffic::Size;
@@ -15,7 +14,7 @@ fn network(end: Time) -> Network {
     Network::new(link, Record::new(end, MILLI))
 }
 
-fn flow(controller: Box<dyn qtcp::Controller>, class: Option<usize>) -> SenderSetup {
+fn flow(controller: WindowControl, class: Option<usize>) -> SenderSetup {
     SenderSetup {
         back: 50 * MICRO,
         payload: PAYLOAD,
@@ -34,7 +33,7 @@ fn dctcp_flows_fill_the_link_and_share_it() {
     let end = 100 * MILLI;
     let mut network = network(end);
     for _ in 0..3 {
-        let flow = network.flow(flow(Box::new(Dctcp::default()), None));
+        let flow = network.flow(flow(WindowControl::dctcp(), None));
         network.start(flow, true, 0);
     }
     network.run(end);
@@ -52,7 +51,8 @@ fn e1_qtcp_flows_share_by_their_targets() {
     let mut network = network(end);
     network.share(Shares::new(Rate::from_bits(GOODPUT), vec![3.0, 2.0, 1.0]));
     for class in 0..3 {
-        let flow = network.flow(flow(Box::new(Qtcp::new(&Settings::default())), Some(class)));
+        let flow =
+            network.flow(flow(WindowControl::new(Law::Qtcp, &Settings::default()), Some(class)));
         network.start(flow, true, 0);
     }
     network.run(end);
@@ -70,7 +70,7 @@ fn e1_qtcp_flows_share_by_their_targets() {
 fn requests_take_their_time_on_the_wire_and_back() {
     let end = 10 * MILLI;
     let mut network = network(end);
-    let number = network.flow(flow(Box::new(Dctcp::default()), None));
+    let number = network.flow(flow(WindowControl::dctcp(), None));
     network.start(number, false, 0);
     network.give(number, 3 * u64::from(PAYLOAD));
     network.run(end);
@@ -85,7 +85,7 @@ fn requests_of_a_source_complete_in_order_and_the_same_each_time() {
     let run = |seed| {
         let end = 20 * MILLI;
         let mut network = network(end);
-        let number = network.flow(flow(Box::new(Dctcp::default()), None));
+        let number = network.flow(flow(WindowControl::dctcp(), None));
         network.start(number, false, 0);
         let size = Size::Exponential(50e3);
         let flows = vec![number];

@@ -1,14 +1,16 @@
 //! A sender with a rate: a queue pair, as its adapter sends.
 //!
-//! The link or DCQCN (Zhu et al., SIGCOMM 2015; [`qtcp::control::Dcqcn`]) decides the rate: in a real network the
+//! The link or DCQCN (Zhu et al., SIGCOMM 2015; [`crate::control::Dcqcn`]) decides the rate: in a real network the
 //! adapter runs DCQCN, not the daemon. After a loss, everything from the lost packet on is sent again (go back N), as
 //! adapters for converged Ethernet do: once, so that a second loss waits for the time-out. Pauses are there to prevent
 //! losses.
 
 use core::time::Duration;
 
-use qtcp::control::{Dcqcn, FlowTarget, Qrdma, dcqcn::Settings};
-use qtcp::{Controller, Observation, Rate};
+use qtcp::{Observation, Rate};
+
+use crate::control::dcqcn::Settings;
+use crate::control::{Controller as _, Dcqcn, FlowTarget, Qrdma};
 
 use super::packet::Packet;
 use super::stream::{Outgoing, Ready, Stream};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use qtcp::Rate;
-use qtcp::control::dcqcn::Settings;
+use sluice_sim::control::dcqcn::Settings;
 use sluice_sim::model::{DevicePlan, Measured, Model, NamespacePlan, Plan};
 use sluice_sim::network::{Pause, RateControl, Sender, Switch};
 use units::Class;

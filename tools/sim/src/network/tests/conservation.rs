@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::control::dcqcn::Settings;
 use crate::network::{FatTree, Marking, Pause, RateControl};
-use qtcp::control::dcqcn::Settings;
 
 fn sender() -> impl Strategy<Value = Sender> {
     prop_oneof![

@@ -1,7 +1,7 @@
 //! The throughput and losses of senders on a link.
 
+use crate::control::dcqcn::Settings;
 use qtcp::Rate;
-use qtcp::control::dcqcn::Settings;
 
 use super::*;
 use crate::network::{Marking, Pause, PortCounters, RateControl};

@@ -1,7 +1,4 @@
-//! Queues beside queueing theory, and DCTCP's beside the discrete-time model.
-
-use qtcp::control::Limits;
-use qtcp::dtm::{Arrivals, Goal, Model, ModelClass, Setup};
+//! Queues beside queueing theory.
 
 use super::*;
 use crate::network::PortCounters;
@@ -73,80 +70,5 @@ fn packets_of_exponential_sizes_wait_as_m_m_1_says() {
         let wait = mean_wait(4000.0 / load, size);
         let theory = 4000.0 * load / (1.0 - load);
         assert!((wait / theory - 1.0).abs() < 0.02, "at {load}: {wait}, {theory} ns");
-    }
-}
-
-/// The mean queue in packets, and the part of the link that is used, of DCTCP with so many flows on
-/// 100 Gb/s with a round trip of 98 us: packet by packet.
-fn simulated(flows: u32) -> (f64, f64) {
-    let (edge, middle) = (link(100), link(48_800));
-    let edge = Link { rate: 1_000_000_000_000, ..edge };
-    let topology = Dumbbell {
-        left: flows,
-        right: flows,
-        edge,
-        middle,
-        switch: Switch::default(),
-        packets: PLAIN,
-    };
-    let mut network = Network::new(topology.build(), 1).unwrap();
-    let flows: Vec<FlowId> = (0..flows)
-        .map(|from| start(&mut network, flow(from, from + flows, window(Control::Dctcp)), 1 << 40))
-        .collect();
-    let middle = |network: &Network| {
-        let mut ports = network.counters().map(|(_, port)| port);
-        let hosts = 2 * u32::try_from(flows.len()).unwrap();
-        ports.find(|port| (port.from, port.to) == (NodeId(hosts), NodeId(hosts + 1))).unwrap()
-    };
-    network.advance(Nanos(100_000_000), &mut Vec::new());
-    let before = middle(&network);
-    network.advance(Nanos(300_000_000), &mut Vec::new());
-    let after = middle(&network);
-    let (packets, waited) = (after.packets - before.packets, after.waited - before.waited);
-    // By Little's law: the time that all have waited, by the time in which they did.
-    (waited.as_secs_f64() / 0.2, packets as f64 * 1500.0 * 8.0 / 100e9 / 0.2)
-}
-
-/// The same by the model.
-fn modelled(flows: u32) -> (f64, f64) {
-    let class = ModelClass {
-        goal: Goal::None,
-        flows,
-        delay: Duration::from_micros(49),
-        arrivals: Arrivals::Saturated,
-    };
-    let limits = Limits { min: 2.0, ..Limits::default() };
-    let setup =
-        Setup { gain: 1.0 / 16.0, epsilon: 0.0, limits, classes: vec![class], ..Setup::default() };
-    let mut model = Model::new(setup).unwrap();
-    let (mut time, mut queue, mut carried) = (0.0, 0.0, 0.0);
-    while model.time() < 0.3 {
-        let before = model.time();
-        model.step();
-        if model.time() > 0.1 {
-            let slot = model.time() - before;
-            time += slot;
-            queue += model.queue() * slot;
-            carried += model.classes()[0].carried * slot;
-        }
-    }
-    (queue / time, carried / time / model.setup().capacity)
-}
-
-#[test]
-fn e3_dctcps_queue_is_as_the_discrete_time_model_has_it() {
-    for flows in [2, 5, 10, 20] {
-        let ((queue, used), (modelled, carried)) = (simulated(flows), modelled(flows));
-        assert!((used - carried).abs() < 0.001, "{flows}: the link is used to {used}, {carried}");
-        // The model's windows rest where as much is taken in a round trip as grows: its queue stays at
-        // the threshold. Packets see the saw-tooth below it, which is the higher the more flows
-        // there are (Alizadeh et al., SIGCOMM 2010, section 3.3): from K + N down by
-        // sqrt(2 N (C RTT + K)) / 2.
-        let part = queue / modelled;
-        assert!((0.73..1.0).contains(&part), "{flows}: {queue}, {modelled} packets");
-        let (threshold, count) = (140.0, f64::from(flows));
-        let tooth = (2.0 * count * (100e9 / 12_000.0 * 98e-6 + threshold)).sqrt() / 2.0;
-        let mean = threshold + count - tooth / 2.0;
-        assert!((queue / mean - 1.0).abs() < 0.08, "{flows}: {queue}, {mean} packets");
     }
 }

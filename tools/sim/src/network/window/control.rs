@@ -66,7 +66,7 @@ impl State {
             Control::Cubic { .. } => Self::Cubic(Cubic::default()),
             // The careful alpha of RFC 8257, section 3.3: the first mark halves the window.
             Control::Dctcp => Self::Dctcp(Dctcp { alpha: ALL, ..Dctcp::default() }),
-            // Alpha begins at 0, as in `qtcp::control`: the first marks shrink windows by Q.
+            // Alpha begins at 0, as in the source's law (E1): the first marks shrink windows by Q.
             Control::Qtcp { target } => Self::Qtcp(Dctcp::default(), QualityFactor::new(target)),
         }
     }

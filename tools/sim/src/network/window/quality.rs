@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use qtcp::control::FlowTarget;
-use qtcp::control::quality::Quality;
 use qtcp::{Observation, Rate};
 
+use crate::control::FlowTarget;
+use crate::control::quality::Quality;
 use crate::network::time::{NANO, Picos};
 
-/// The part of the old value in the smoothed throughput (gamma of Eq. 1), as in `qtcp::control`.
+/// The part of the old value in the smoothed throughput (gamma of Eq. 1), as in `crate::control`.
 const GAMMA: f64 = 0.5;
 /// The least window after a reduction, in packets.
 pub(super) const LEAST: u32 = 2;

@@ -2,10 +2,12 @@
 //!
 //! QRDMA makes Fig. 18 (E2, E11) and Fig. 19 (E11), in the adapters of the simulated network.
 
+use qtcp::Observation;
+use units::Nanos;
+
 use super::dcqcn::{Reaction, Settings};
 use super::quality::Quality;
 use super::{Controller, Decision, FlowTarget, Report};
-use crate::{Nanos, Observation};
 
 /// QRDMA: a notification that finds the flow above its target (Q < 1) cuts its rate by Q on top of
 /// what DCQCN takes. As in DCQCN, recovery returns to the rate at which congestion was found, and a
@@ -63,13 +65,14 @@ impl Controller for Qrdma {
 mod tests {
     use core::time::Duration;
 
+    use qtcp::Rate;
+
+    use super::super::{Dcqcn, SEEN};
     use super::*;
-    use crate::Rate;
-    use crate::control::Dcqcn;
 
     fn seen(marked: u32) -> Observation {
         let rtt = Duration::from_micros(100);
-        Observation { interval: rtt, marked, rtt, ..Observation::SEEN }
+        Observation { interval: rtt, marked, rtt, ..SEEN }
     }
 
     #[test]

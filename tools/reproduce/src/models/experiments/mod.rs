@@ -1,5 +1,5 @@
 //! The experiments of the paper, Fig. 6 to 19, and others like them, on the model of
-//! [`crate::simulation`] (docs/research/sources.md, H5).
+//! [`pmem::simulation`] (docs/research/sources.md, H5).
 //!
 //! An [`Experiment`] is a set-up: a data node, its clients, their reservations and demands. The
 //! default is the paper's Experiment 2A. The figures' set-ups are the scenarios `haechi-6` to

@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use qtcp::control::dctcp::{Growth, Settings};
-use qtcp::control::interference::{FLOOR, SIGMA};
-use qtcp::control::{
-    D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Lambda, Qrdma, Qtcp, dcqcn, qtcp as defaults,
-};
-use qtcp::{Controller, FlowTarget, Limits, Nanos, Observation, Rate};
+use qtcp::{Nanos, Observation, Rate};
+use reproduce::models::law::{FLOOR, Growth, Lambda, Law, SIGMA, Settings, WindowControl};
+use sluice_sim::control::{Controller, Dcqcn, FlowTarget, Limits, Qrdma, dcqcn};
 
 const LINE: Rate = Rate::from_bits(100e9);
 
@@ -73,14 +70,19 @@ fn growth() -> impl Strategy<Value = Growth> {
     prop_oneof![Just(Growth::Packet), Just(Growth::Quality), Just(Growth::Target)]
 }
 
+/// QTCP with Fig. 15a, which has all of the link.
+fn interference() -> Law {
+    Law::Interference(Lambda::new(LINE, SIGMA, FLOOR))
+}
+
 /// Returns one of each.
 fn controllers(settings: &Settings) -> [Box<dyn Controller>; 6] {
     let rates = dcqcn::Settings { limits: settings.limits, ..dcqcn::Settings::of(LINE) };
     [
-        Box::new(Dctcp::new(settings)),
-        Box::new(Qtcp::new(settings)),
-        Box::new(InterferenceQtcp::new(settings, Lambda::new(LINE, SIGMA, FLOOR))),
-        Box::new(D2tcp::new(settings)),
+        Box::new(WindowControl::new(Law::Dctcp, settings)),
+        Box::new(WindowControl::new(Law::Qtcp, settings)),
+        Box::new(WindowControl::new(interference(), settings)),
+        Box::new(WindowControl::new(Law::D2tcp, settings)),
         Box::new(Dcqcn::new(&rates)),
         Box::new(Qrdma::new(&rates)),
     ]
@@ -93,7 +95,7 @@ proptest! {
         growth in growth(),
         history in prop::collection::vec((any::<u64>(), anything(), target()), 1..60),
     ) {
-        let settings = Settings { limits, growth, ..defaults::settings() };
+        let settings = Settings { limits, growth, ..Settings::qtcp() };
         for mut controller in controllers(&settings) {
             for (now, seen, target) in &history {
                 controller.set_target(*target);
@@ -137,15 +139,12 @@ proptest! {
         history in prop::collection::vec(prop_oneof![likely(), anything()], 1..200),
     ) {
         let settings = Settings { limits, g, epsilon, growth, ..Settings::default() };
-        let mut dctcp = Dctcp::new(&settings);
-        let mut short = Qtcp::new(&Settings { growth: Growth::Packet, ..settings });
+        let flow = |law| WindowControl::new(law, &settings);
+        let mut dctcp = flow(Law::Dctcp);
+        let packet = Settings { growth: Growth::Packet, ..settings };
+        let mut short = WindowControl::new(Law::Qtcp, &packet);
         short.set_target(FlowTarget::Throughput(Rate::new(1e300)));
-        let mut same: [Box<dyn Controller>; 4] = [
-            Box::new(Qtcp::new(&settings)),
-            Box::new(short),
-            Box::new(InterferenceQtcp::new(&settings, Lambda::new(LINE, SIGMA, FLOOR))),
-            Box::new(D2tcp::new(&settings)),
-        ];
+        let mut same = [flow(Law::Qtcp), short, flow(interference()), flow(Law::D2tcp)];
         for (turn, seen) in (0..).zip(&history) {
             let decision = dctcp.step(Nanos(turn), seen);
             for other in &mut same {
@@ -163,7 +162,7 @@ proptest! {
         history in prop::collection::vec(likely(), 1..200),
         rate in 1_000_000..1_000_000_000_u32,
     ) {
-        let mut flows = [Qtcp::default(), Qtcp::default(), Qtcp::default()];
+        let mut flows = [(); 3].map(|()| WindowControl::qtcp());
         flows[0].set_target(FlowTarget::Throughput(Rate::new(f64::from(rate))));
         flows[1].set_target(FlowTarget::Throughput(Rate::new(2.0 * f64::from(rate))));
         for seen in &history {

@@ -1,29 +1,21 @@
-//! The controllers of one flow.
+//! The congestion controllers that the daemon does not have.
 //!
-//! - [`Dctcp`], [`Qtcp`], [`InterferenceQtcp`] and [`D2tcp`] have a window, and step once in a
-//!   round trip.
-//! - [`Dcqcn`] and [`Qrdma`] have a rate, and step at any time.
-//! - [`quality`]: the quality factor that the controllers go by.
+//! - [`Dcqcn`] and [`Qrdma`] run in simulated adapters. They have a rate, and step at any time.
+//! - [`quality`]: the quality factor that windows and rates of the sources go by. Simulated sockets have Eq. 5 with it.
+//! - [`Controller`]: the trait of these and of the laws of windows that figures compare.
 
-pub mod d2tcp;
 pub mod dcqcn;
-pub mod dctcp;
-pub mod interference;
 pub mod qrdma;
-pub mod qtcp;
 pub mod quality;
 
 use core::fmt::Debug;
 use core::time::Duration;
 
-pub use self::d2tcp::D2tcp;
+use qtcp::{Observation, Rate};
+use units::{Nanos, within};
+
 pub use self::dcqcn::Dcqcn;
-pub use self::dctcp::Dctcp;
-pub use self::interference::{InterferenceQtcp, Lambda};
 pub use self::qrdma::Qrdma;
-pub use self::qtcp::Qtcp;
-use crate::{Nanos, Observation, Rate};
-use units::within;
 
 /// The rate of a decision that was made before the path was known, which is as good as no bound.
 pub const NO_BOUND: Rate = Rate::new(1e15);
@@ -77,11 +69,60 @@ impl Limits {
     }
 
     /// Repairs limits that make no sense: at least one packet, at most 10^12, in order.
-    fn sound(self) -> Self {
+    #[must_use]
+    pub fn sound(self) -> Self {
         let min = within(self.min, 1.0, 1e12);
         let max = within(self.max, min, 1e12);
         Self { min, max, initial: within(self.initial, min, max) }
     }
+}
+
+/// The last known facts of the path of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Path {
+    /// Bytes of payload in a packet.
+    mss: f64,
+    /// The round-trip time in seconds.
+    rtt: f64,
+}
+
+impl Path {
+    /// Takes the facts of an observation; zeroes are unknown.
+    #[inline]
+    pub fn see(&mut self, seen: &Observation) {
+        if seen.mss > 0 {
+            self.mss = f64::from(seen.mss);
+        }
+        if !seen.rtt.is_zero() {
+            self.rtt = seen.rtt.as_secs_f64();
+        }
+    }
+
+    /// Computes the rate of a window in packets; no bound while the path is not known.
+    #[must_use]
+    #[inline]
+    pub fn rate(&self, window: f64) -> Rate {
+        if self.mss > 0.0 && self.rtt > 0.0 {
+            Rate::new(window * self.mss / self.rtt)
+        } else {
+            NO_BOUND
+        }
+    }
+
+    /// Computes the packets that a rate in bytes per second has under way; `None` while the path is
+    /// not known.
+    #[must_use]
+    #[inline]
+    pub fn window(&self, rate: f64) -> Option<f64> {
+        (self.mss > 0.0 && self.rtt > 0.0).then(|| rate * self.rtt / self.mss)
+    }
+}
+
+/// Computes what DCTCP multiplies its window with (Eq. 4).
+#[must_use]
+#[inline]
+pub fn reduction(alpha: f64) -> f64 {
+    1.0 - alpha / 2.0
 }
 
 /// The measurements of a controller.
@@ -110,6 +151,18 @@ pub trait Controller: Debug + Send {
     /// Returns the measurements that the controller goes by.
     fn report(&self) -> Report;
 }
+
+/// A round trip of 1 ms in which 100 packets of 1000 bytes arrived without a mark.
+#[cfg(test)]
+const SEEN: Observation = Observation {
+    interval: Duration::from_millis(1),
+    delivered: 100,
+    marked: 0,
+    bytes: 100_000,
+    rtt: Duration::from_millis(1),
+    mss: 1000,
+    app_limited: false,
+};
 
 #[cfg(test)]
 mod tests {

@@ -4,10 +4,10 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::experiment::{Experiment, ExperimentError, Testbed};
-use crate::capacity::{Profile, ProfileError};
-use crate::monitor::Finding;
-use crate::simulation::{Record, run};
-use crate::token::Tokens;
+use pmem::capacity::{Profile, ProfileError};
+use pmem::monitor::Finding;
+use pmem::simulation::{Record, run};
+use pmem::token::Tokens;
 
 /// The result of an experiment, in I/Os of a period at full size.
 #[derive(Clone, Debug, PartialEq)]

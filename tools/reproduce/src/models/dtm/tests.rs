@@ -3,7 +3,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Limits;
+use sluice_sim::control::Limits;
 
 const MICRO: u64 = 1000;
 

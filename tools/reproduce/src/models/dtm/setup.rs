@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::Arrivals;
 use super::error::{SetupError, require};
-use crate::Limits;
+use sluice_sim::control::Limits;
 
 /// The goal of a class of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

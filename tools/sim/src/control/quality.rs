@@ -1,14 +1,10 @@
 //! The quality factor of a flow.
 
-use core::time::Duration;
-
+use qtcp::quality::{of_latency, of_throughput};
+use qtcp::{Observation, Rate};
 use units::Average;
 
 use super::{FlowTarget, Report};
-use crate::{Observation, Rate};
-
-/// The largest quality factor: a flow that gets nothing would have an infinite one.
-pub const MAX_QUALITY: f64 = 1000.0;
 
 /// The quality factor Q (docs/research/sources.md, E1: windows follow a quality factor): above 1 the flow
 /// has less than its target, below 1 it has room to give.
@@ -63,7 +59,7 @@ impl Quality {
         Report { alpha, quality: self.value(), rate: self.rate() }
     }
 
-    /// Computes Q, 0.0 to [`MAX_QUALITY`]; 1 while there is no target or nothing was measured.
+    /// Computes Q, 0.0 to [`MAX_QUALITY`](qtcp::quality::MAX_QUALITY); 1 while there is no target or nothing was measured.
     #[must_use]
     #[inline]
     pub fn value(&self) -> f64 {
@@ -93,37 +89,17 @@ impl Quality {
     }
 }
 
-/// Computes the quality factor of a throughput (Eq. 1): the target divided by the smoothed rate.
-#[inline]
-pub(crate) fn of_throughput(target: Rate, rate: Rate) -> f64 {
-    ratio(target.bytes(), rate.bytes())
-}
-
-/// Computes the quality factor of a latency (Eq. 2): the smoothed round-trip time, in seconds,
-/// divided by the target.
-#[inline]
-pub(crate) fn of_latency(latency: f64, target: Duration) -> f64 {
-    ratio(latency, target.as_secs_f64())
-}
-
-/// Divides, up to [`MAX_QUALITY`]; zero by zero is 1.
-#[inline]
-fn ratio(over: f64, under: f64) -> f64 {
-    if under > 0.0 {
-        (over / under).min(MAX_QUALITY)
-    } else if over > 0.0 {
-        MAX_QUALITY
-    } else {
-        1.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
+    use qtcp::quality::MAX_QUALITY;
+
+    use super::super::SEEN;
     use super::*;
 
     fn seen(bytes: u64, rtt_us: u64) -> Observation {
-        Observation { bytes, rtt: Duration::from_micros(rtt_us), ..Observation::SEEN }
+        Observation { bytes, rtt: Duration::from_micros(rtt_us), ..SEEN }
     }
 
     fn close(quality: &Quality, value: f64) -> bool {

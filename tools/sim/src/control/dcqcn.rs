@@ -4,11 +4,10 @@
 
 use core::time::Duration;
 
-use units::{Average, nanos, within};
+use qtcp::{Observation, Rate};
+use units::{Average, Nanos, nanos, within};
 
-use super::dctcp::{Path, reduction};
-use super::{Controller, Decision, FlowTarget, Limits, Report};
-use crate::{Nanos, Observation, Rate};
+use super::{Controller, Decision, FlowTarget, Limits, Path, Report, reduction};
 
 /// The settings of a rate-based controller. Times below 1 us count as 1 us, no bytes as one.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,12 +4,12 @@ use core::time::Duration;
 
 use thiserror::Error;
 
-use crate::admission::{Admission, Refusal, most_of_window, window_for};
-use crate::capacity::Profile;
-use crate::engine::BEST_EFFORT_WINDOW;
-use crate::in_process::Nics;
-use crate::simulation::{ClientSetup, Faults, Kind, Setup, Workload, time_of_io};
-use crate::token::{Iops, Tokens};
+use pmem::admission::{Admission, Refusal, most_of_window, window_for};
+use pmem::capacity::Profile;
+use pmem::engine::BEST_EFFORT_WINDOW;
+use pmem::in_process::Nics;
+use pmem::simulation::{ClientSetup, Faults, Kind, Setup, Workload, time_of_io};
+use pmem::token::{Iops, Tokens};
 
 /// C_G: the capacity of the paper's data node, in I/Os per second.
 pub const AGGREGATE: u64 = 1_570_000;

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
+use qtcp::{Nanos, Observation, Rate};
+use sluice_sim::control::{Controller, FlowTarget};
 
 /// Bytes of payload in a packet.
 pub(crate) const MSS: u32 = 1500;

@@ -5,10 +5,9 @@ mod bottleneck;
 
 use bottleneck::{Bottleneck, Flow, MSS};
 use proptest::prelude::*;
-use qtcp::control::dctcp::{Growth, Settings};
-use qtcp::control::interference::{FLOOR, SIGMA};
-use qtcp::control::{Dcqcn, Dctcp, InterferenceQtcp, Lambda, Qrdma, Qtcp, dcqcn, qtcp as defaults};
-use qtcp::{Controller, FlowTarget, Limits, Rate};
+use qtcp::Rate;
+use reproduce::models::law::{FLOOR, Growth, Lambda, Law, SIGMA, Settings, WindowControl};
+use sluice_sim::control::{Controller, Dcqcn, FlowTarget, Limits, Qrdma, dcqcn};
 
 /// The parts of High, Medium and Low in all runs of the source.
 const PARTS: [f64; 3] = [3.0 / 6.0, 2.0 / 6.0, 1.0 / 6.0];
@@ -18,11 +17,11 @@ const FORTY: Rate = Rate::from_bits(40e9);
 const TEN: Rate = Rate::from_bits(10e9);
 
 fn qtcp(rtt_us: u64) -> Flow {
-    Flow::new(Box::new(Qtcp::default()), rtt_us)
+    Flow::new(Box::new(WindowControl::qtcp()), rtt_us)
 }
 
 fn dctcp(rtt_us: u64) -> Flow {
-    Flow::new(Box::new(Dctcp::default()), rtt_us)
+    Flow::new(Box::new(WindowControl::dctcp()), rtt_us)
 }
 
 /// Computes the packets in a round trip that a threshold is set to (section 4.3.1 of the source).
@@ -63,8 +62,8 @@ fn settle(
     let parts: Vec<f64> = flows.iter().map(|flow| f64::from(flow.0) / f64::from(sum)).collect();
     let flow = |&(_, more, initial): &(u32, u64, f64)| {
         let limits = Limits { initial, ..Limits::default() };
-        let settings = Settings { growth, limits, ..defaults::settings() };
-        Flow::new(Box::new(Qtcp::new(&settings)), rtt_us + rtt_us * more / 100)
+        let settings = Settings { growth, limits, ..Settings::qtcp() };
+        Flow::new(Box::new(WindowControl::new(Law::Qtcp, &settings)), rtt_us + rtt_us * more / 100)
     };
     let flows = flows.iter().map(flow).collect();
     let mut link = Bottleneck::new(FORTY, threshold(FORTY, rtt_us).max(40.0), flows);
@@ -142,8 +141,8 @@ fn e1_quality_settles_around_one_and_stays() {
 #[test]
 fn e1_growth_by_quality_puts_far_flows_in_order() {
     let share_of = |growth| {
-        let settings = Settings { growth, ..defaults::settings() };
-        let flow = |rtt_us| Flow::new(Box::new(Qtcp::new(&settings)), rtt_us);
+        let settings = Settings { growth, ..Settings::qtcp() };
+        let flow = |rtt_us| Flow::new(Box::new(WindowControl::new(Law::Qtcp, &settings)), rtt_us);
         let mut link = Bottleneck::new(HUNDRED, 140.0, [100, 50, 25].map(flow).into());
         link.set_target(HUNDRED, &PARTS);
         link.run(50_000);
@@ -242,7 +241,8 @@ fn beside_dctcp(
 /// and have their bandwidth back when it is gone.
 #[test]
 fn e8_flows_yield_to_interfering_flow_and_recover() {
-    let flow = |_| Flow::new(Box::new(InterferenceQtcp::with_defaults(TEN)), 100);
+    let law = Law::Interference(Lambda::new(TEN, SIGMA, FLOOR));
+    let flow = |_| Flow::new(Box::new(WindowControl::new(law, &Settings::qtcp())), 100);
     let mut quality = 0.0;
     let [alone, beside, after] = beside_dctcp((0..3).map(flow).collect(), |link, _| {
         if link.flows[3].active {

@@ -6,8 +6,8 @@ use core::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::capacity::ProfileError;
-use crate::monitor::Finding;
+use pmem::capacity::ProfileError;
+use pmem::monitor::Finding;
 
 const SMALL: Testbed = Testbed::scaled(8);
 const SMALLER: Testbed = Testbed::scaled(16);
