@@ -251,7 +251,7 @@ fn e7_a_database_waits_no_longer_beside_a_backup_than_without_the_stage() {
 
 #[test]
 #[ignore = "make test-long: 20 seeds"]
-fn e7_a_database_waits_no_longer_at_any_of_twenty_seeds() {
+fn e7_no_seed_of_the_backup_does_harm() {
     run_backup(1..=20);
 }
 
