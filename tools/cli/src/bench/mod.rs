@@ -3,7 +3,7 @@
 //! - [`args`], [`job`], [`units`]: the command line.
 //! - [`content`]: what would be lost by a load that writes; [`users`]: the other hosts that would lose it.
 //! - [`tenants`]: the controllers of all jobs, connections to which are in [`crate::host`].
-//! - [`io_queue`], [`source`], [`pace`], [`random`], [`verify`]: one I/O queue under load; [`worker`]: the
+//! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the
 //!   threads.
 //! - [`mod@run`]: a whole run; [`stats`], [`figures`], [`report`]: its results; [`fairness`]: the
 //!   jobs' shares of it; [`windows`]: the same over time.

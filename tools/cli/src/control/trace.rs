@@ -56,7 +56,7 @@ pub(crate) struct TraceArgs {
     /// Trace for this time [default: 2s; with --follow, until interrupted]
     #[arg(long, value_name = "TIME", value_parser = parse_fio_duration)]
     time: Option<Duration>,
-    /// Write the commands to a file that the Perfetto viewer opens (https://ui.perfetto.dev)
+    /// Write the commands to a file that the Perfetto viewer opens (ui.perfetto.dev)
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
 }
