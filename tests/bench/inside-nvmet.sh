@@ -7,7 +7,10 @@ share=$1 time=$2
 MIB=128
 ours=nqn.2026-01.io.sluicegate:bench theirs=nqn.2026-01.io.sluicegate:nvmet
 host=5b0f4d9c-0000-4000-8000-000000000001
-trap 'echo "inside-nvmet.sh: line $LINENO: $BASH_COMMAND"; echo o >/proc/sysrq-trigger; sleep 60' ERR
+log=/run/log
+# shellcheck source-path=SCRIPTDIR
+. "${0%/*}/../lab/guest/functions.sh"
+trap 'echo "inside-nvmet.sh: line $LINENO: $BASH_COMMAND"; power_off' ERR
 
 mount -t configfs none /sys/kernel/config
 programs=/run/programs
@@ -34,18 +37,11 @@ nsid = 2
 backend = "null"
 size = "1 TiB"
 END
-$programs/sluiced --config /run/config.toml >/run/log 2>&1 &
+$programs/sluiced --config /run/config.toml >$log 2>&1 &
 
 # The kernel's target, on a device in memory and on one that does nothing.
-device() { # NUMBER MIB SETTING...
-    local at=/sys/kernel/config/nullb/nullb$1 setting
-    mkdir -p "$at"
-    for setting in size="$2" blocksize=4096 irqmode=0 queue_mode=0 "${@:3}" power=1; do
-        echo "${setting#*=}" >"$at/${setting%%=*}"
-    done
-}
-device 1 $MIB memory_backed=1
-device 2 1048576
+null_device 1 $MIB irqmode=0 queue_mode=0 memory_backed=1
+null_device 2 1048576 irqmode=0 queue_mode=0
 target=/sys/kernel/config/nvmet
 mkdir $target/subsystems/$theirs $target/subsystems/$theirs/namespaces/{1,2} $target/ports/1
 echo 1 >$target/subsystems/$theirs/attr_allow_any_host
@@ -58,29 +54,15 @@ for setting in trtype=tcp adrfam=ipv4 traddr=127.0.0.1 trsvcid=4430; do
 done
 ln -s $target/subsystems/$theirs $target/ports/1/subsystems/
 
-until grep -q serving /run/log; do sleep 0.1; done
+eventually 20 grep serving $log
 for subsystem in "4420 $ours" "4430 $theirs"; do
     read -r port nqn <<<"$subsystem"
     nvme connect -t tcp -a 127.0.0.1 -s "$port" -n "$nqn" -q "nqn.2014-08.org.nvmexpress:uuid:$host" -I $host \
         -i 1 >/dev/null
 done
 
-# disk NQN NSID: waits for a namespace, and prints its name.
-disk() {
-    local at
-    while :; do
-        for at in /sys/class/nvme-subsystem/*; do
-            [ "$(cat "$at/subsysnqn")" = "$1" ] || continue
-            for at in "$at"/nvme*n*; do
-                at=${at##*/}
-                [ "$(cat "/sys/block/$at/nsid" 2>/dev/null)" != "$2" ] || { echo "$at" && return; }
-            done
-        done
-        sleep 0.1
-    done
-}
 iops() { # DISK RW DEPTH BS TIME
-    $programs/fio --name=b --filename="/dev/$1" --rw="$2" --iodepth="$3" --bs="$4" --ioengine=io_uring --direct=1 \
+    $programs/fio --name=b --filename="$1" --rw="$2" --iodepth="$3" --bs="$4" --ioengine=io_uring --direct=1 \
         --runtime="$5" --time_based --output-format=terse --terse-version=3 --output=/run/terse --eta=never
     # Field 8 is the reads' IOPS, 49 the writes'.
     awk -F';' '{ print $8 + $49 }' /run/terse
@@ -90,9 +72,10 @@ iops() { # DISK RW DEPTH BS TIME
     echo "commands a second sluiced completes"
     printf '%-18s %25s %28s\n' load memory null
 } >"$share/result"
+for nqn in $ours $theirs; do for nsid in 1 2; do eventually 20 disk $nqn $nsid; done; done
 a1=$(disk $ours 1) b1=$(disk $theirs 1) a2=$(disk $ours 2) b2=$(disk $theirs 2)
 # Reads of blocks that were never written would be cheaper.
-for disk in "$a1" "$b1"; do dd if=/dev/zero of="/dev/$disk" bs=1M count=$MIB oflag=direct status=none; done
+for disk in "$a1" "$b1"; do dd if=/dev/zero of="$disk" bs=1M count=$MIB oflag=direct status=none; done
 for load in "randread 1 4k" "randread 32 4k" "randread 128 4k" "randwrite 1 4k" "randwrite 32 4k" "read 8 128k" \
     "write 8 128k"; do
     read -r rw depth bs <<<"$load"
@@ -109,6 +92,4 @@ for load in "randread 1 4k" "randread 32 4k" "randread 128 4k" "randwrite 1 4k" 
     }' >>"$share/result"
 done
 echo end >"$share/state"
-sync
-echo o >/proc/sysrq-trigger
-sleep 60
+power_off
