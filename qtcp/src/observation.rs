@@ -50,10 +50,10 @@ impl Observation {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Observation {
     /// A round trip of 1 ms in which 100 packets of 1000 bytes arrived without a mark.
-    pub(crate) const SEEN: Self = Self {
+    pub const SEEN: Self = Self {
         interval: Duration::from_millis(1),
         delivered: 100,
         marked: 0,

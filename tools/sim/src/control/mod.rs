@@ -152,18 +152,6 @@ pub trait Controller: Debug + Send {
     fn report(&self) -> Report;
 }
 
-/// A round trip of 1 ms in which 100 packets of 1000 bytes arrived without a mark.
-#[cfg(test)]
-const SEEN: Observation = Observation {
-    interval: Duration::from_millis(1),
-    delivered: 100,
-    marked: 0,
-    bytes: 100_000,
-    rtt: Duration::from_millis(1),
-    mss: 1000,
-    app_limited: false,
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;

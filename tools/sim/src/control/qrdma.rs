@@ -67,12 +67,12 @@ mod tests {
 
     use qtcp::Rate;
 
-    use super::super::{Dcqcn, SEEN};
+    use super::super::Dcqcn;
     use super::*;
 
     fn seen(marked: u32) -> Observation {
         let rtt = Duration::from_micros(100);
-        Observation { interval: rtt, marked, rtt, ..SEEN }
+        Observation { interval: rtt, marked, rtt, ..Observation::SEEN }
     }
 
     #[test]

@@ -95,11 +95,10 @@ mod tests {
 
     use qtcp::quality::MAX_QUALITY;
 
-    use super::super::SEEN;
     use super::*;
 
     fn seen(bytes: u64, rtt_us: u64) -> Observation {
-        Observation { bytes, rtt: Duration::from_micros(rtt_us), ..SEEN }
+        Observation { bytes, rtt: Duration::from_micros(rtt_us), ..Observation::SEEN }
     }
 
     fn close(quality: &Quality, value: f64) -> bool {

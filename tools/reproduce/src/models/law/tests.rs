@@ -5,22 +5,11 @@ use sluice_sim::control::NO_BOUND;
 
 use super::*;
 
-/// A round trip of 1 ms in which 100 packets of 1000 bytes arrived without a mark.
-const SEEN: Observation = Observation {
-    interval: Duration::from_millis(1),
-    delivered: 100,
-    marked: 0,
-    bytes: 100_000,
-    rtt: Duration::from_millis(1),
-    mss: 1000,
-    app_limited: false,
-};
-
 const RTT: Duration = Duration::from_micros(100);
 
 fn seen(delivered: u32, marked: u32) -> Observation {
     let bytes = u64::from(delivered) * 1000;
-    Observation { interval: RTT, delivered, marked, bytes, rtt: RTT, ..SEEN }
+    Observation { interval: RTT, delivered, marked, bytes, rtt: RTT, ..Observation::SEEN }
 }
 
 fn window(flow: &mut WindowControl, seen: &Observation) -> f64 {
@@ -141,7 +130,7 @@ fn share_after(seen: &Observation) -> f64 {
 fn e8_lambda_falls_only_under_interference() {
     let rtt = Duration::from_micros(100);
     let (delivered, bytes) = (25, 25_000);
-    let quiet = Observation { interval: rtt, delivered, bytes, rtt, ..SEEN };
+    let quiet = Observation { interval: rtt, delivered, bytes, rtt, ..Observation::SEEN };
     assert_eq!(share_after(&quiet), 1.0, "nobody is in the way: it is still growing");
     let marked = Observation { marked: 5, ..quiet };
     assert_eq!(share_after(&marked), 0.95);
@@ -166,7 +155,7 @@ fn urgent_window(target: FlowTarget, rtt_us: u64) -> f64 {
     let mut flow = WindowControl::new(Law::D2tcp, &settings);
     flow.set_target(target);
     let rtt = Duration::from_micros(rtt_us);
-    let seen = Observation { marked: 25, rtt, ..SEEN };
+    let seen = Observation { marked: 25, rtt, ..Observation::SEEN };
     flow.step(Nanos(0), &seen).window
 }
 

@@ -1,11 +1,10 @@
-use super::super::SEEN;
 use super::*;
 
 const LINE: f64 = 5e9;
 
 fn seen(marked: u32, bytes: u64) -> Observation {
     let rtt = Duration::from_micros(10);
-    Observation { interval: rtt, delivered: 10, marked, bytes, rtt, ..SEEN }
+    Observation { interval: rtt, delivered: 10, marked, bytes, rtt, ..Observation::SEEN }
 }
 
 fn micros(us: u64) -> Nanos {
