@@ -3,9 +3,10 @@
 //! A terminal can go away (its window is closed, the network to it breaks) while the program waits
 //! for a key, or for room to write. Neither wait may outlast a signal.
 
-use std::fs::File;
-use std::io::{self, IsTerminal as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -34,6 +35,8 @@ const MOMENT: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_secs(1);
 /// The sequence that leaves the second screen and shows the cursor.
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
+/// The flags of a terminal that is opened for writing without waits.
+const AT_ONCE: OFlag = OFlag::O_NONBLOCK.union(OFlag::O_NOCTTY);
 /// The error if there is no terminal, or the terminal lacks a needed feature.
 const NO_TERMINAL: &str = "the terminal cannot be used: try --once";
 /// The error where the terminal cannot be read or written any more.
@@ -80,7 +83,8 @@ fn watch_signals() -> io::Result<Arc<AtomicI32>> {
         shared.store(signal, Relaxed);
         std::thread::sleep(GRACE);
         leave_now();
-        std::process::exit(i32::from(signal == SIGHUP));
+        // What the screen has not written yet is not flushed: that would wait.
+        signal_hook::low_level::exit(i32::from(signal == SIGHUP));
     })?;
     Ok(first)
 }
@@ -88,13 +92,12 @@ fn watch_signals() -> io::Result<Arc<AtomicI32>> {
 /// Restores the terminal without waiting for it.
 fn leave_now() {
     let _ = disable_raw_mode();
-    let stdout = io::stdout();
-    let stdout = stdout.as_fd();
-    let Ok(flags) = fcntl(stdout, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate) else { return };
-    if fcntl(stdout, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).is_ok() {
-        let _ = nix::unistd::write(stdout, LEAVE);
-        // Other programs may share the terminal, such as the shell.
-        let _ = fcntl(stdout, FcntlArg::F_SETFL(flags));
+    // The terminal is opened again: a flag of standard output would hold for the screen, which may be
+    // in a write, and for other programs, such as the shell. A terminal of another user opens only by
+    // its second name.
+    let open = |path| OpenOptions::new().write(true).custom_flags(AT_ONCE.bits()).open(path);
+    if let Ok(mut terminal) = open("/proc/self/fd/1").or_else(|_| open("/dev/tty")) {
+        let _ = terminal.write(LEAVE);
     }
 }
 
