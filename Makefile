@@ -113,10 +113,9 @@ stock:
 	$(WHOLE) build -p sluiced -p sluice --features sluiced/rdma,sluice/rdma --bins
 	tests/lab/stock build/debug
 
-nvdimm:
+nvdimm: build
 	.ci/setup nvdimm
-	$(WHOLE) build -p sluiced -p sluice --features sluiced/rdma,sluice/rdma --bins
-	tests/lab/nvdimm build/debug
+	tests/lab/nvdimm build/release
 
 # The feature has the dependencies compiled again, which takes longer than the models: nothing is optimized.
 UNOPTIMIZED := $(foreach package,'"*"' arbitration units,--config profile.dev.package.$(package).opt-level=0)

@@ -124,7 +124,6 @@ fn a_file_system_waits_for_a_disk_that_is_not_there_for_minutes() -> Result<()> 
 }
 
 #[test]
-#[ignore = "make test-long: the host of `outage` has multipath, as usual"]
 fn a_file_system_without_multipath_waits_for_a_disk_that_is_not_there_for_minutes() -> Result<()> {
     scenario("outage-single", &[])
 }

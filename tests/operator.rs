@@ -18,11 +18,11 @@ fn hosts_lose_nothing_beside_an_operator() -> Result<()> {
     scenario("operator", &["1", "120"])
 }
 
-/// Runs the operator for half an hour with each of four seeds, from `PROPTEST_RNG_SEED` on.
+/// Runs the operator for half an hour with each of four seeds, or `OPERATOR_SEEDS`, from `PROPTEST_RNG_SEED` on.
 fn scenario_of_seeds(script: &str) -> Result<()> {
-    let first = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|seed| seed.parse().ok());
-    let first: u32 = first.unwrap_or(1);
-    for further in 0..4 {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
+    let first = number("PROPTEST_RNG_SEED").unwrap_or(1);
+    for further in 0..number("OPERATOR_SEEDS").unwrap_or(4) {
         long_scenario(script, &first.wrapping_add(further).to_string())?;
     }
     Ok(())
@@ -49,7 +49,7 @@ fn long_scenario(script: &str, seed: &str) -> Result<()> {
 
 #[test]
 #[ignore = "make test-long: 2 hours of virtual time"]
-fn hosts_lose_nothing_in_half_an_hour_with_each_of_four_seeds() -> Result<()> {
+fn hosts_lose_nothing_in_half_an_hour_with_each_seed() -> Result<()> {
     scenario_of_seeds("operator")
 }
 

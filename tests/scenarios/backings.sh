@@ -1,6 +1,7 @@
 #!/bin/bash
 # A file or device that somebody uses is not exported, one that is exported is not used, one that has
 # been replaced is noticed, and what a file cannot do is told.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

@@ -2,6 +2,7 @@
 # The class that a host puts into a command (CDW13 9:8) is for the target: a device behind the target
 # sees the host's other bits and no class, unless its namespace has forward_class. The device here is
 # reached by NVMe/TCP through the loopback, where every command to the device can be read.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

@@ -1,5 +1,6 @@
 #!/bin/bash
 # The administrator's commands against a connected controller.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
@@ -95,7 +96,7 @@ if target_can cli; then # nvmet says Capacity Exceeded
 fi
 
 step "reset"
-fio --eta=never --name=r --filename="$d" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
+fio "${FIO[@]}" --name=r --filename="$d" --rw=randrw --bs=4k --iodepth=8 \
     --runtime=4 --time_based --rate_iops=500 --output=/tmp/reset.out &
 fio=$!
 sleep 1

@@ -1,5 +1,7 @@
 #!/bin/bash
 # The target is killed under I/O and started again: the host goes on, and no written data is lost.
+# time: virtual
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A device that is missing when the target starts, appears, has errors, goes away and comes back,
 # and files whose file system is full or fails, while a host uses another namespace all the time.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
@@ -36,8 +37,8 @@ contains "reason" "$(sluice namespace list --json)" /dev/late
 same "namespace_up" "$(metric "sluicegate_namespace_up.*nsid=\"2\"")" 0
 connect $T1
 d=$(disk $T1 1)
-fio --eta=never --name=other --filename="$d" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio \
-    --direct=1 --runtime=600 --time_based --rate=1m --output=/tmp/other.out >/dev/null 2>&1 &
+fio "${FIO[@]}" --name=other --filename="$d" --rw=randrw --bs=4k --iodepth=8 \
+    --runtime=600 --time_based --rate=1m --output=/tmp/other.out >/dev/null 2>&1 &
 fio=$!
 no_namespace $T1 2 || size_is "/dev/$(namespace_of $T1 2)" 0 || fail "the host has a disk that is not there"
 
@@ -63,8 +64,8 @@ expect "a read of a good block" reads "$d2" 99
 echo "-800-807" >$LATE/badblocks
 
 step "the device goes away under a load"
-fio --eta=never --name=load --filename="$d2" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
-    --runtime=6 --time_based --output=/tmp/load.out >/dev/null 2>&1 &
+fio "${FIO[@]}" --name=load --filename="$d2" --rw=randrw --bs=4k --iodepth=8 \
+    --runtime=6 --time_based --rate_iops=500 --output=/tmp/load.out >/dev/null 2>&1 &
 load=$!
 sleep 1
 echo 0 >$LATE/power

@@ -1,5 +1,6 @@
 #!/bin/bash
 # A host finds what it may use, and nothing else; a persistent discovery controller is told of changes.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

@@ -1,5 +1,7 @@
 #!/bin/bash
 # SIGTERM ends the target in order, also under I/O; the host's data is whole and it comes back.
+# time: virtual
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420
@@ -35,8 +37,8 @@ if target_can process; then
     target_start
     connect $T1 -k 5
     d=$(disk $T1 1)
-    fio --eta=never --name=two --filename="$d" --rw=randwrite --bs=4k --iodepth=64 --ioengine=libaio --direct=1 \
-        --runtime=60 --time_based --output=/tmp/two.out >/dev/null 2>&1 &
+    fio "${FIO[@]}" --name=two --filename="$d" --rw=randwrite --bs=4k --iodepth=64 \
+        --runtime=60 --time_based --rate_iops=10000 --output=/tmp/two.out >/dev/null 2>&1 &
     fio=$!
     sleep 1
     kill -TERM $DAEMON

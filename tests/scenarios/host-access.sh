@@ -2,6 +2,7 @@
 # What hosts may do: a disk that is read only for one of them, namespaces that it sees and does not see
 # any more, a class that it may not have, an address that it may not come from; all of it changed while
 # it is connected.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

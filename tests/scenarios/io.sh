@@ -1,5 +1,6 @@
 #!/bin/bash
 # io.sh memory|file|pmem|passthrough: data in, data out, on one backend, checked by fio's CRC-32C.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

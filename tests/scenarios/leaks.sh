@@ -1,5 +1,6 @@
 #!/bin/bash
 # Connecting and disconnecting leaves the target's memory and descriptors where they were.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

@@ -128,9 +128,11 @@ rdma_device() { rdma link add "rdma_$1" type rxe netdev "$2"; }
 # another /sys, without configfs.)
 in_target() { nsenter --net=/run/netns/target "$@"; }
 
-# eventually SECONDS COMMAND...: waits until the command succeeds.
+# eventually SECONDS COMMAND...: waits until the command succeeds: so long on virtual time, and six times as long on
+# real time, which passes on a busy machine without anything being done.
 eventually() {
     local end=$((SECONDS + $1)) pause=0.1 tries=0
+    on_virtual_time || end=$((SECONDS + 6 * $1))
     shift
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -le $end ] || return 1
@@ -159,11 +161,21 @@ refuse() {
 # same WHAT HAVE WANT: fails where two texts differ.
 same() { [ "$2" = "$3" ] || fail "$1: '$2', expected '$3'"; }
 
-# contains WHAT TEXT PATTERN: fails where an extended regular expression matches nothing.
-contains() { grep -Eq -- "$3" <<<"$2" || fail "$1: nothing matches '$3' in: $2"; }
+# matches TEXT PATTERN: says whether an extended regular expression matches a line, without a process for it.
+matches() {
+    local line IFS=$'\n' -
+    set -f
+    for line in $1; do
+        [[ ! $line =~ $2 ]] || return 0
+    done
+    return 1
+}
 
-# lacks WHAT TEXT PATTERN: fails where it matches.
-lacks() { if grep -Eq -- "$3" <<<"$2"; then fail "$1: '$3' is in: $2"; fi; }
+# contains WHAT TEXT PATTERN: fails where the pattern matches no line.
+contains() { matches "$2" "$3" || fail "$1: nothing matches '$3' in: $2"; }
+
+# lacks WHAT TEXT PATTERN: fails where it matches one.
+lacks() { if matches "$2" "$3"; then fail "$1: '$3' is in: $2"; fi; }
 
 # --- the host ----------------------------------------------------------------------------------
 
@@ -181,13 +193,20 @@ disconnect() {
     eventually 10 no_controller "$1" || fail "the controller of $1 stays after disconnect"
 }
 
+# holds FILE LINE: says whether the file is there and begins with that line, without a process for it.
+holds() {
+    local line=''
+    read -r line 2>/dev/null <"$1" || [ -n "$line" ] || return 1
+    [ "$line" = "$2" ]
+}
+
 # controller NQN: prints the host's controller for a subsystem, nvmeX: not one within the machine.
 controller() {
     local c
     for c in /sys/class/nvme/nvme*; do
         [ -e "$c/subsysnqn" ] || continue
-        if [ "$(cat "$c/subsysnqn")" = "$1" ] && [ "$(cat "$c/transport")" = $TRANSPORT ]; then
-            basename "$c"
+        if holds "$c/subsysnqn" "$1" && holds "$c/transport" $TRANSPORT; then
+            echo "${c##*/}"
             return
         fi
     done
@@ -195,16 +214,16 @@ controller() {
 }
 no_controller() { ! controller "$1"; }
 controller_state() { cat "/sys/class/nvme/$(controller "$1")/state"; }
-controller_live() { [ "$(controller_state "$1")" = live ]; }
-controller_not_live() { [ "$(controller_state "$1")" != live ]; }
+controller_live() { holds "/sys/class/nvme/$(controller "$1")/state" live; }
+controller_not_live() { ! controller_live "$1"; }
 
 # namespace_of NQN NSID: prints the block device, nvmeXnY. (nvmeXcYnZ are hidden paths.)
 namespace_of() {
     local b
     for b in /sys/block/nvme*n*; do
         [[ $b =~ nvme[0-9]+n[0-9]+$ ]] || continue
-        if [ "$(cat "$b/nsid")" = "$2" ] && [ "$(cat "$b/device/subsysnqn")" = "$1" ]; then
-            basename "$b"
+        if holds "$b/nsid" "$2" && holds "$b/device/subsysnqn" "$1"; then
+            echo "${b##*/}"
             return
         fi
     done
@@ -223,14 +242,15 @@ disk() {
 
 size_is() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 
+# Arguments of fio: of each load. fio's own choice of a clock, the CPU's counter, counts real time also on virtual time.
+FIO=(--eta=never --ioengine=libaio --direct=1 --clocksource=clock_gettime)
+
 # fio_run NAME [fio arguments]: runs fio; fails on any error that fio counts.
 fio_run() {
     local name=$1 out=/tmp/fio-$1.json start=$SECONDS
     shift
-    # fio's own choice, the CPU's counter, counts real time.
-    ! on_virtual_time || set -- --clocksource=clock_gettime "$@"
-    fio --eta=never --name="$name" --ioengine=libaio --direct=1 --output-format=json --output="$out" \
-        --aux-path=/tmp --group_reporting "$@" >/tmp/fio-"$name".err 2>&1 ||
+    fio "${FIO[@]}" --name="$name" --output-format=json --output="$out" --aux-path=/tmp --group_reporting \
+        "$@" >/tmp/fio-"$name".err 2>&1 ||
         fail "fio $name: $(head -c 2000 /tmp/fio-"$name".err) $(grep -vE '[{}:]' "$out" | head -5)"
     if grep -E '"(error|total_err)" : [1-9]' "$out"; then fail "fio $name counts errors"; fi
     echo "fio $name: $((SECONDS - start)) s"

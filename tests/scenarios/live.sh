@@ -1,5 +1,6 @@
 #!/bin/bash
 # Namespaces come, grow and go while a host is connected: it sees it by itself.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
@@ -40,7 +41,7 @@ lacks "active namespaces" "$(nvme list-ns "$c")" ':(0x)?4$'
 
 step "a namespace is removed under I/O"
 d3=$(disk $T1 3)
-fio --eta=never --name=gone --filename="$d3" --rw=randread --bs=4k --iodepth=16 --ioengine=libaio --direct=1 \
+fio "${FIO[@]}" --name=gone --filename="$d3" --rate_iops=500 --rw=randread --bs=4k --iodepth=16 \
     --runtime=20 --time_based --output=/tmp/gone.out >/dev/null 2>&1 &
 fio=$!
 sleep 1

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The host's network is down for longer than the keep-alive timeout: the target ends the host's
 # controller, and the host connects again and goes on. Meanwhile its disk is not taken from it.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

@@ -1,5 +1,6 @@
 #!/bin/bash
 # A drive without a live controller for a while: commands wait for it, and are dropped when their host's connection ends.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The file system under a disk is not mounted for nine minutes, over two starts of the target: the host's file
-# system waits, and loses nothing. With multipath, nothing else of the host waits for the disk: the target starts
-# again in the middle of the outage, and the host has its other disk back within seconds. `single` is for a host
-# without multipath (outage-single.sh): its commands are retried, and a reconnect would wait for them.
+# The file system under a disk is not mounted for ten minutes (Linux's default ctrl_loss_tmo), over two starts of the
+# target: the host's file system waits, and loses nothing. With multipath, nothing else of the host waits for the disk:
+# the target starts again in the middle of the outage, and the host has its other disk back within seconds. `single` is
+# for a host without multipath (outage-single.sh): its commands are retried, and a reconnect waits for them.
 # time: virtual
 mode=${1:-multipath}
 . /run/scenarios/lib.sh
@@ -18,8 +18,9 @@ namespace file /tmp/other 4096
 target_start
 connect $T1
 d=$(disk $T1 1) o=$(disk $T1 2)
-mkfs.ext4 -q "$d"
-mount "$d" /tmp/mnt
+# No thread of the file system reads or writes when the target is killed.
+mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$d"
+mount -o no_prefetch_block_bitmaps "$d" /tmp/mnt
 head -c 1M /dev/urandom >/tmp/data
 quiet() { lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]emounting|EXT4-fs error|nvme.* timeout'; }
 
@@ -83,8 +84,8 @@ if [ $mode = multipath ]; then
     states inaccessible
 fi
 
-step "the disk is missing for nine minutes"
-sleep $((begin + 540 - SECONDS))
+step "the disk is missing for ten minutes"
+sleep $((begin + 605 - SECONDS))
 kill -0 $writing 2>/dev/null || fail "the write has ended without a disk"
 quiet
 

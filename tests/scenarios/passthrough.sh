@@ -1,5 +1,6 @@
 #!/bin/bash
 # A real NVMe namespace behind the target: what the device is shows through to the host.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot
@@ -67,7 +68,7 @@ write_verify odd "$d" --rw=randwrite --bs=1031680 --size=32m --iodepth=4
 goes_and_comes() {
     local disk fio
     disk=$(disk $T1 "$1")
-    fio --eta=never --name=away --filename="$disk" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 \
+    fio "${FIO[@]}" --name=away --filename="$disk" --rw=randrw --bs=4k --iodepth=8 \
         --size=32m --verify=crc32c --runtime=6 --time_based --rate=2m --output=/tmp/away.out >/dev/null 2>&1 &
     fio=$!
     for _ in 1 2 3 4 5; do

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The layer over RDMA verbs on a real device; and hosts that break the rules of NVMe/RDMA, one by one and a
 # hundred at once, beside one that keeps them: their connections end, and nothing else.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

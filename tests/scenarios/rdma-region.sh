@@ -100,7 +100,7 @@ eventually 5 grants 0 || fail "$(show)"
 refuse "a grant of a controller that is gone" pmem read disk --grant /tmp/grant --length 8B
 
 step "the link's capacity, without tokens"
-bare() { $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --bare --bs 4k --depth 4 --warmup 1s --time 5s --json; }
+bare() { $BENCH --hostnqn "${HOSTS[$1]}" --pmem log --bare --bs 4k --depth 4 --warmup 1s --time 4s --json; }
 clients_of_load=()
 for n in 2 3 4 5; do
     bare $n >"/tmp/bare-$n" 2>&1 &
@@ -156,16 +156,16 @@ kept() {
 }
 # Percent of the capacity that each client has reserved: without tokens each has 25.
 RESERVED=("" "" 36 14 5 5)
-# loads WHAT COMMAND: these four clients read, while a command runs, and their reservations are kept.
+# loads WHAT SECONDS COMMAND: these four clients read, while a command runs, and their reservations are kept.
 loads() {
-    local n verdict=""
+    local n verdict="" seconds=$2
     clients_of_load=()
     for n in 2 3 4 5; do
-        load $n "${RESERVED[n]}" 10 &
+        load $n "${RESERVED[n]}" $seconds &
         clients_of_load+=($!)
     done
     sleep 4
-    "${@:2}"
+    "${@:3}"
     wait "${clients_of_load[@]}" || fail "$(cat /tmp/load-?)"
     for n in 2 3 4 5; do
         kept $n >"/tmp/kept-$n" || verdict+=" client $n: $(cat "/tmp/kept-$n")"
@@ -175,7 +175,7 @@ loads() {
     fail "$1:$verdict $(tail -5 "/tmp/load-2") $(grep monitor /run/sluiced-$STARTS.log | tail -5)"
 }
 step "reservations are kept in every period"
-loads "nothing happens" true
+loads "nothing happens" 6 true
 
 step "a client that dies, and one whose right is taken away, hurt nobody"
 dies() {
@@ -191,7 +191,7 @@ dies() {
     eventually 5 clients 4 || fail "$(show)"
     eventually 10 grep -qi "ended\|refuse" /tmp/revoked || fail "the client learns nothing: $(cat /tmp/revoked)"
 }
-loads "clients come and go" dies
+loads "clients come and go" 10 dies
 eventually 10 grants 0 || fail "$(show)"
 
 step "a client without tokens is evicted, and its host gets no grant until the regions change"

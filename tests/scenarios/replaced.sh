@@ -2,6 +2,7 @@
 # A disk has the NSID of one that was removed. A host that uses the disk goes on when the target is killed under
 # its I/O; commands for the removed disk neither reach the new one nor hold up the host's reconnect, which waits
 # for them where disks have no multipath. A host that knows the removed disk finds the new one by itself.
+# time: virtual
 # cpus: 1
 # kernel: nvme_core.multipath=N
 . /run/scenarios/lib.sh

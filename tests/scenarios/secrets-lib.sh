@@ -33,7 +33,7 @@ says() { dmesg | grep -Eq "$1"; }
 
 # load_begins [fio arguments]: reads and writes the disk for some seconds.
 load_begins() {
-    fio --eta=never --name=x --filename="$(disk $T1 1)" --rw=randrw --iodepth=8 --ioengine=libaio --direct=1 \
+    fio "${FIO[@]}" --name=x --filename="$(disk $T1 1)" --rw=randrw --iodepth=8 \
         --runtime=6 --time_based --rate_iops=300 --output=/tmp/load.out "$@" &
     LOAD=$!
     sleep 1

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The network's stage has dctcp under the unit as it is installed, and says what is missing where
 # the machine does not allow it.
+# cpus: 1
 . /run/scenarios/lib.sh
 boot
 configure </dev/null

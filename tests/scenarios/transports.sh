@@ -1,6 +1,7 @@
 #!/bin/bash
 # One target over TCP and RDMA at once: the same address and port over both, discovery, multipath between
 # them, listeners that come and go, IPv6, and a device that is taken away and comes back under I/O.
+# time: virtual
 # cpus: 1
 . /run/scenarios/lib.sh
 boot

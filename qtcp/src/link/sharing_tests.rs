@@ -54,7 +54,7 @@ fn run(seeds: Vec<u64>, mut case: impl FnMut(u64, &mut dyn FnMut(f64, f64, &Case
 #[test]
 fn e7_shares_hold_on_unlike_paths_while_hosts_come_and_go() {
     let found =
-        run(seeds((0..60).chain([75]), 15), |seed, found| come_and_go(Kernel::Dctcp, seed, found));
+        run(seeds((0..40).chain([75]), 15), |seed, found| come_and_go(Kernel::Dctcp, seed, found));
     shares_hold(found, Held { off: 0.12, most: 1.0, throughput: 0.97 });
 }
 
@@ -62,7 +62,7 @@ fn e7_shares_hold_on_unlike_paths_while_hosts_come_and_go() {
 /// link with a long round trip.
 #[test]
 fn e7_shares_hold_on_unlike_paths_with_cubic_but_for_few() {
-    let found = run((0..60).collect(), |seed, found| come_and_go(Kernel::Cut(0.7), seed, found));
+    let found = run((0..40).collect(), |seed, found| come_and_go(Kernel::Cut(0.7), seed, found));
     shares_hold(found, Held { off: 0.14, most: 0.6, throughput: 0.9 });
 }
 

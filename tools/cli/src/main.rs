@@ -151,6 +151,18 @@ mod tests {
     }
 
     #[test]
+    fn usage_asks_for_no_socket() {
+        for line in ["sluice status extra", "sluice namespace remove", "sluice qos set --x"] {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let message = parse(&words).map(|_| ()).unwrap_err().to_string();
+            assert!(
+                message.contains("Usage: sluice ") && !message.contains("--socket"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
     fn options_are_taken_before_and_behind_every_command() {
         for line in [
             "sluice --json --socket /s --timeout 250ms status",

@@ -23,24 +23,31 @@ struct TooLow<'a> {
     hosts: BTreeSet<&'a str>,
 }
 
+/// Settings, and the size of the namespaces of each session.
+#[derive(Clone, Copy)]
+pub(super) struct SizedSettings<'a> {
+    pub(super) config: &'a QosConfig,
+    pub(super) size: &'a dyn Fn(&str) -> Option<LimitedSize>,
+}
+
 /// Describes a limit that a change would lower too far for connected hosts without ACRE; `None` if there is none.
-/// `largest` is the largest transfer of a command in bytes, `size` returns the size of the namespaces of a session.
+/// `largest` is the largest transfer of a command in bytes.
 pub(super) fn refusal(
-    (before, after): (&QosConfig, &QosConfig),
+    before: SizedSettings<'_>,
+    after: SizedSettings<'_>,
     hosts: &[HostWithoutAcre],
     largest: u32,
-    size: &dyn Fn(&str) -> Option<LimitedSize>,
 ) -> Option<String> {
     if hosts.is_empty() {
         return None;
     }
-    let was = too_low(before, hosts, largest, size);
+    let was = too_low(before, hosts, largest);
     let is_lowered = |one: &&TooLow<'_>| {
         let same =
             |other: &&TooLow<'_>| (other.session, other.limit.key) == (one.session, one.limit.key);
         was.iter().find(same).is_none_or(|other| other.limit.rate > one.limit.rate)
     };
-    let now = too_low(after, hosts, largest, size);
+    let now = too_low(after, hosts, largest);
     let TooLow { session, limit, least, commands, hosts } = now.iter().find(is_lowered)?;
     let key = limit.key;
     let seconds = HOST_WAIT_MAX / 1_000_000_000;
@@ -58,10 +65,9 @@ pub(super) fn refusal(
 
 /// Lists the limits of a configuration that are too low, by the names of their sessions.
 fn too_low<'a>(
-    config: &'a QosConfig,
+    SizedSettings { config, size }: SizedSettings<'a>,
     hosts: &'a [HostWithoutAcre],
     largest: u32,
-    size: &dyn Fn(&str) -> Option<LimitedSize>,
 ) -> Vec<TooLow<'a>> {
     let mut found = Vec::new();
     if !config.general.enabled {
@@ -161,6 +167,10 @@ mod tests {
         }
     }
 
+    fn gib(count: u64) -> Option<LimitedSize> {
+        Some(LimitedSize { bytes: count << 30, lowest: LowestRates::default() })
+    }
+
     /// Checks a change where each session's namespaces have 2 GiB.
     fn refusal(
         before: &QosConfig,
@@ -168,10 +178,9 @@ mod tests {
         hosts: &[HostWithoutAcre],
         largest: u32,
     ) -> Option<String> {
-        super::refusal((before, after), hosts, largest, &|_| {
-            let lowest = LowestRates::default();
-            Some(LimitedSize { bytes: 2 << 30, lowest })
-        })
+        let [before, after] =
+            [before, after].map(|config| SizedSettings { config, size: &|_| gib(2) });
+        super::refusal(before, after, hosts, largest)
     }
 
     fn config(sessions: Vec<Session>) -> QosConfig {
@@ -246,6 +255,13 @@ mod tests {
         assert_eq!(refusal(&of(2), &of(2), &hosts, MIB), None, "the host came later");
         assert_eq!(refusal(&of(2), &of(3), &hosts, MIB), None);
         assert!(refusal(&of(3), &of(2), &hosts, MIB).is_some());
+        let limits = Limits { per_gib: rates(Some(3), None), ..Limits::default() };
+        let config = &config(vec![Session { limits, ..session(NQN, None, None) }]);
+        let large = SizedSettings { config, size: &|_| gib(2) };
+        let small = SizedSettings { config, size: &|_| gib(1) };
+        let text = super::refusal(large, small, &hosts, MIB).unwrap();
+        assert!(text.contains("iops_per_gib = 3 (3 a second)"), "a smaller namespace: {text}");
+        assert_eq!(super::refusal(small, large, &hosts, MIB), None, "a larger one");
         let mut off = of(1);
         off.general.enabled = false;
         assert_eq!(refusal(&of(2), &off, &hosts, MIB), None);

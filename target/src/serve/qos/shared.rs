@@ -16,9 +16,9 @@ use sluice_core::stats::IoStats;
 
 use super::control::Control;
 use super::notices::{Notice, Notices};
-use super::patience;
+use super::patience::{self, SizedSettings};
 use super::published::PublishedRules;
-use super::served::KnownNamespace;
+use super::served::{KnownNamespace, namespace_name};
 use super::snapshot::{NamespaceRule, Snapshot};
 use super::view;
 use crate::disks::devices::OpenDevice;
@@ -132,7 +132,35 @@ impl QosShared {
     ) -> Option<String> {
         let control = lock(&self.control);
         let size = |session: &str| control.wanted.size_of(&control.served, session);
-        patience::refusal((&control.config, config), hosts, largest, &size)
+        let [before, after] =
+            [&control.config, config].map(|config| SizedSettings { config, size: &size });
+        patience::refusal(before, after, hosts, largest)
+    }
+
+    /// Describes a limit per GiB that another size of a namespace, in bytes, would lower too far for connected hosts
+    /// without ACRE; `None` if there is none.
+    pub(crate) fn refusal_of_size(
+        &self,
+        (nqn, nsid): (&str, u32),
+        bytes: u64,
+        hosts: &[HostWithoutAcre],
+        largest: u32,
+    ) -> Option<String> {
+        let control = lock(&self.control);
+        let present = control.served.get(nqn, nsid)?.size;
+        let own = namespace_name(nqn, nsid);
+        let size = |session: &str| control.wanted.size_of(&control.served, session);
+        let resized = |session: &str| {
+            let mut size = size(session)?;
+            if session == nqn || session == own {
+                size.bytes = size.bytes.saturating_sub(present).saturating_add(bytes);
+            }
+            Some(size)
+        };
+        let config = &control.config;
+        let (before, after) =
+            (SizedSettings { config, size: &size }, SizedSettings { config, size: &resized });
+        patience::refusal(before, after, hosts, largest)
     }
 
     /// Returns the present settings of `[qos]`, `[[session]]` and `[[policy]]`.

@@ -86,6 +86,14 @@ impl Engine for Runtime {
         nsid: u32,
         size: Option<u64>,
     ) -> Result<u64, EngineError> {
+        if let Some(size) = size {
+            let hosts = self.shared.with_service(|service| service.hosts_without_acre());
+            let largest = self.shared.settings.max_transfer;
+            let place = (nqn, nsid);
+            if let Some(refusal) = self.shared.qos.refusal_of_size(place, size, &hosts, largest) {
+                return Err(EngineError::Invalid(refusal));
+            }
+        }
         let resized = self.namespaces.resize(nqn, nsid, size);
         self.namespaces.survey(true);
         resized

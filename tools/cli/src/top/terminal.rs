@@ -83,7 +83,7 @@ fn watch_signals() -> io::Result<Arc<AtomicI32>> {
         shared.store(signal, Relaxed);
         std::thread::sleep(GRACE);
         leave_now();
-        // What the screen has not written yet is not flushed: that would wait.
+        // Output that the screen has not written yet is not flushed: that would wait.
         signal_hook::low_level::exit(i32::from(signal == SIGHUP));
     })?;
     Ok(first)
