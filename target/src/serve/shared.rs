@@ -18,7 +18,7 @@ use super::gauges::{Events, ReactorGauges};
 use super::hosts::{HostLog, Line};
 use super::network::NetworkShared;
 use super::pmem::PmemShared;
-use super::qos::{Nodes, QosShared};
+use super::qos::{LimitChange, Nodes, QosShared};
 use super::rdma::RdmaShared;
 use super::reactor::mailbox::{Mailbox, Message};
 use super::service::SharedService;
@@ -149,6 +149,12 @@ impl Shared {
     /// Calls `use_it` with the service, then posts the service's actions.
     pub fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         self.service.with(&self.mailboxes, use_it)
+    }
+
+    /// Describes the limit that a change would lower too far for connected hosts without ACRE; `None` if there is none.
+    pub(crate) fn refusal(&self, change: LimitChange<'_>) -> Option<String> {
+        let hosts = self.with_service(|service| service.hosts_without_acre());
+        self.qos.refusal(change, &hosts, self.settings.max_transfer)
     }
 
     /// Returns whether a line that a peer causes now is logged; otherwise it is counted. Every such line must ask

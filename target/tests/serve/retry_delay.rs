@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use arbitration::overload::RetryDelays;
 use fabric::nvme::{Sqe, Status, opcode};
-use sluice_config::{Poll, Session, TargetConfig};
+use sluice_config::{Limits, Poll, Session, TargetConfig};
+use sluiced::serve::engine::{Engine, EngineError};
+use sluiced::start::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
-use crate::client::{Queue, io};
+use crate::client::{NQN, Queue, connected, io};
 use crate::qos_memory::{iops, of_namespace, with_sessions};
-use crate::{end, memory, namespace, serve};
+use crate::{end, eventually, memory, namespace, serve};
 
 /// Number of commands that may wait. The session gets [`IOPS`] in a second, so that the last of
 /// them waits for half a second.
@@ -69,4 +71,38 @@ fn a_refused_host_is_told_the_longest_of_the_configured_delays_that_is_no_longer
     for (delays, crd) in [([4, 60, 90], 1), ([1, 1, 60], 2), ([1, 1, 1], 3)] {
         assert_eq!(told(delays), (delays, crd));
     }
+}
+
+/// A host that does not honour retry delays would time out: neither another limit nor another size may lower its limit
+/// so far.
+#[test]
+fn d1_limits_too_low_without_retry_delays_are_refused() {
+    for name in [NQN.to_owned(), of_namespace(1).name] {
+        let per_gib = |rate| {
+            let limits = Limits { per_gib: iops(rate).total, ..Limits::default() };
+            with_sessions(vec![Session { name: name.clone(), limits, ..Session::default() }])
+        };
+        let settings = TargetConfig { poll: Poll::Never, ..TargetConfig::default() };
+        let (runtime, address) = serve(settings, per_gib(1600), vec![namespace(memory())]);
+        let (admin, [queue]) = connected(address);
+        let refused = |result: Result<(), EngineError>| {
+            let text = result.unwrap_err().to_string();
+            assert!(text.contains("would time out"), "{text}");
+            assert!(text.contains("set iops_per_gib to"), "{text}");
+        };
+        // 100 commands a second for 64 MiB become one for a block.
+        let shrink = || runtime.resize_namespace(NQN, 1, Some(4096));
+        refused(shrink().map(|_| ()));
+        assert_eq!(size(&runtime), 64 << 20, "nothing has changed");
+        refused(runtime.set_qos(&per_gib(1)));
+        assert_eq!(runtime.resize_namespace(NQN, 1, Some(128 << 20)).unwrap(), 128 << 20);
+        drop((admin, queue));
+        eventually("the host is gone", || shrink().is_ok());
+        assert_eq!(size(&runtime), 4096);
+        end(&runtime);
+    }
+}
+
+fn size(runtime: &Runtime) -> u64 {
+    runtime.subsystems()[0].namespaces[0].size
 }

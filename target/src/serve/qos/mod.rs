@@ -25,5 +25,5 @@ mod view;
 mod wanted;
 
 pub(crate) use nodes::Nodes;
-pub(crate) use shared::QosShared;
+pub(crate) use shared::{LimitChange, QosShared};
 pub(crate) use snapshot::{Asker, Snapshot};

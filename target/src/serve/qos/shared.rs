@@ -26,6 +26,22 @@ use crate::serve::engine::QosState;
 use crate::sys::deferred_free::DeferredFree;
 use crate::sys::sync::lock;
 
+/// A change that lowers limits.
+#[derive(Clone, Copy)]
+pub(crate) enum LimitChange<'a> {
+    /// Other settings.
+    Settings(&'a QosConfig),
+    /// Another size of a namespace, of which limits per GiB follow.
+    Size {
+        /// The subsystem.
+        nqn: &'a str,
+        /// The namespace.
+        nsid: u32,
+        /// The size in bytes.
+        bytes: u64,
+    },
+}
+
 /// Quality of service, as all threads share it.
 #[derive(Debug)]
 pub(crate) struct QosShared {
@@ -122,45 +138,34 @@ impl QosShared {
         self.change(now, |control| control.set(now, config))
     }
 
-    /// Describes a limit that new settings would lower too far for connected hosts without ACRE; `None` if there is
-    /// none. `largest` is the largest transfer of a command in bytes.
+    /// Describes a limit that a change would lower too far for connected hosts without ACRE; `None` if there is none.
+    /// `largest` is the largest transfer of a command in bytes.
     pub(crate) fn refusal(
         &self,
-        config: &QosConfig,
+        change: LimitChange<'_>,
         hosts: &[HostWithoutAcre],
         largest: u32,
     ) -> Option<String> {
         let control = lock(&self.control);
         let size = |session: &str| control.wanted.size_of(&control.served, session);
-        let [before, after] =
-            [&control.config, config].map(|config| SizedSettings { config, size: &size });
-        patience::refusal(before, after, hosts, largest)
-    }
-
-    /// Describes a limit per GiB that another size of a namespace, in bytes, would lower too far for connected hosts
-    /// without ACRE; `None` if there is none.
-    pub(crate) fn refusal_of_size(
-        &self,
-        (nqn, nsid): (&str, u32),
-        bytes: u64,
-        hosts: &[HostWithoutAcre],
-        largest: u32,
-    ) -> Option<String> {
-        let control = lock(&self.control);
-        let present = control.served.get(nqn, nsid)?.size;
-        let own = namespace_name(nqn, nsid);
-        let size = |session: &str| control.wanted.size_of(&control.served, session);
-        let resized = |session: &str| {
-            let mut size = size(session)?;
-            if session == nqn || session == own {
-                size.bytes = size.bytes.saturating_sub(present).saturating_add(bytes);
+        let before = SizedSettings { config: &control.config, size: &size };
+        match change {
+            LimitChange::Settings(config) => {
+                patience::refusal(before, SizedSettings { config, ..before }, hosts, largest)
             }
-            Some(size)
-        };
-        let config = &control.config;
-        let (before, after) =
-            (SizedSettings { config, size: &size }, SizedSettings { config, size: &resized });
-        patience::refusal(before, after, hosts, largest)
+            LimitChange::Size { nqn, nsid, bytes } => {
+                let present = control.served.get(nqn, nsid)?.size;
+                let own = namespace_name(nqn, nsid);
+                let size = |session: &str| {
+                    let mut size = size(session)?;
+                    if session == nqn || session == own {
+                        size.bytes = size.bytes.saturating_sub(present).saturating_add(bytes);
+                    }
+                    Some(size)
+                };
+                patience::refusal(before, SizedSettings { size: &size, ..before }, hosts, largest)
+            }
+        }
     }
 
     /// Returns the present settings of `[qos]`, `[[session]]` and `[[policy]]`.

@@ -22,6 +22,7 @@ use crate::serve::engine::{
     NetworkState, PmemState, QosState, Statistics, SubsystemState,
 };
 use crate::serve::host_keys::{self, HostKeys};
+use crate::serve::qos::LimitChange;
 use crate::serve::reactor::mailbox::Message;
 use crate::serve::traces::TracedCommands;
 use crate::sys::sync::lock;
@@ -86,14 +87,6 @@ impl Engine for Runtime {
         nsid: u32,
         size: Option<u64>,
     ) -> Result<u64, EngineError> {
-        if let Some(size) = size {
-            let hosts = self.shared.with_service(|service| service.hosts_without_acre());
-            let largest = self.shared.settings.max_transfer;
-            let place = (nqn, nsid);
-            if let Some(refusal) = self.shared.qos.refusal_of_size(place, size, &hosts, largest) {
-                return Err(EngineError::Invalid(refusal));
-            }
-        }
         let resized = self.namespaces.resize(nqn, nsid, size);
         self.namespaces.survey(true);
         resized
@@ -172,9 +165,7 @@ impl Engine for Runtime {
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
         let now = self.shared.clock.now();
-        let hosts = self.shared.with_service(|service| service.hosts_without_acre());
-        let largest = self.shared.settings.max_transfer;
-        if let Some(refusal) = self.shared.qos.refusal(qos, &hosts, largest) {
+        if let Some(refusal) = self.shared.refusal(LimitChange::Settings(qos)) {
             return Err(EngineError::Invalid(refusal));
         }
         self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;

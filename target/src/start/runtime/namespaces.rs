@@ -23,6 +23,7 @@ use crate::disks::devices::{Presence, Stats};
 use crate::disks::file_systems::{self, SparseFile};
 use crate::serve::engine::{EngineError, FileSystem, NamespaceState};
 use crate::serve::pmem::RegionFiles;
+use crate::serve::qos::LimitChange;
 use crate::serve::shared::Shared;
 use crate::sys::sync::lock;
 
@@ -426,6 +427,10 @@ impl Namespaces {
         let wanted = size.map(|size| format.blocks(size));
         if let Some(blocks) = wanted.filter(|&blocks| blocks < device.backend.health().blocks()) {
             let _one = lock(&self.shared.change);
+            let change = LimitChange::Size { nqn, nsid, bytes: format.bytes(blocks) };
+            if let Some(refusal) = self.shared.refusal(change) {
+                return Err(EngineError::Invalid(refusal));
+            }
             resize(blocks)?;
         }
         let invalid = |error: BackendError| EngineError::Invalid(error.to_string());
