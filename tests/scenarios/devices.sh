@@ -65,7 +65,7 @@ echo "-800-807" >$LATE/badblocks
 
 step "the device goes away under a load"
 fio "${FIO[@]}" --name=load --filename="$d2" --rw=randrw --bs=4k --iodepth=8 \
-    --runtime=6 --time_based --rate_iops=500 --output=/tmp/load.out >/dev/null 2>&1 &
+    --runtime=6 --time_based --output=/tmp/load.out >/dev/null 2>&1 &
 load=$!
 sleep 1
 echo 0 >$LATE/power

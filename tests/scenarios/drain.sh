@@ -9,6 +9,10 @@ store /tmp/store
 truncate -s 128M /tmp/store/ns
 subsystem $T1 any
 namespace file /tmp/store/ns 4096
+if target_can process; then
+    namespace null 64 4096
+    echo 'service_time = "5 s"' >>$CONFIG
+fi
 target_start
 connect $T1 -k 5
 d=$(disk $T1 1)
@@ -36,9 +40,9 @@ if target_can process; then
     step "a second SIGTERM ends at once"
     target_start
     connect $T1 -k 5
-    d=$(disk $T1 1)
-    fio "${FIO[@]}" --name=two --filename="$d" --rw=randwrite --bs=4k --iodepth=64 \
-        --runtime=60 --time_based --rate_iops=10000 --output=/tmp/two.out >/dev/null 2>&1 &
+    # The first one waits for commands that are in the device for 5 s.
+    fio "${FIO[@]}" --name=two --filename="$(disk $T1 2)" --rw=randwrite --bs=4k --iodepth=64 \
+        --runtime=60 --time_based --output=/tmp/two.out >/dev/null 2>&1 &
     fio=$!
     sleep 1
     kill -TERM $DAEMON

@@ -286,7 +286,8 @@ uevents() {
 
 # --- devices -----------------------------------------------------------------------------------
 
-# ram_disk NAME SIZE_MIB BLOCK_SIZE: makes a block device in memory that can discard; prints /dev/NAME.
+# ram_disk NAME SIZE_MIB BLOCK_SIZE: makes a block device in memory that can discard; prints /dev/NAME. On virtual time a
+# command takes 1 ms there, or none would ever be in the device when something happens to it.
 ram_disk() {
     local dir=/sys/kernel/config/nullb/$1
     mkdir "$dir"
@@ -294,6 +295,10 @@ ram_disk() {
     echo "$3" >"$dir/blocksize"
     echo 1 >"$dir/memory_backed"
     echo 1 >"$dir/discard"
+    if on_virtual_time; then
+        echo 2 >"$dir/irqmode" # completes by a timer
+        echo 1000000 >"$dir/completion_nsec"
+    fi
     echo 1 >"$dir/power"
     echo "/dev/$1"
 }
@@ -301,9 +306,11 @@ ram_disk() {
 # store FOLDER: mounts an ext4 file system of 256 MiB there, on a disk in memory.
 STORES=0
 store() {
-    mkfs.ext4 -q -F -m 0 /dev/ram$STORES
+    local device
+    device=$(ram_disk store$STORES 256 512)
+    mkfs.ext4 -q -F -m 0 "$device"
     mkdir "$1"
-    mount /dev/ram$STORES "$1"
+    mount "$device" "$1"
     STORES=$((STORES + 1))
 }
 

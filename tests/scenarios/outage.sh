@@ -42,7 +42,7 @@ store() (
 ana_state() {
     local path
     for path in /sys/class/nvme/"$(controller $T1)"/nvme*c*n*; do
-        [ "$(cat "$path/nsid")" != "$1" ] || cat "$path/ana_state"
+        ! holds "$path/nsid" "$1" || cat "$path/ana_state"
     done
 }
 is_in_state() { [ "$(ana_state "$1")" = "$2" ]; }

@@ -34,8 +34,8 @@ sends() {
 
 eventually 5 logged "the TLS key of host $OTHER_NQN proves nothing in subsystem $T1" || fail "no warning"
 connect $T1 -i 1
-fio --eta=never --name=other --filename="$(disk $T1 1)" --rw=randrw --bs=16k --iodepth=4 --rate=2m --ioengine=libaio \
-    --direct=1 --offset=1m --verify=crc32c --time_based --runtime=24 --output=/tmp/other.out &
+fio "${FIO[@]}" --name=other --filename="$(disk $T1 1)" --rw=randrw --bs=16k --iodepth=4 --rate=2m \
+    --offset=1m --verify=crc32c --time_based --runtime=24 --output=/tmp/other.out &
 fio=$!
 sends "$aes_256" <<<"changing-keys verified"
 sends "$aes_128" <<'END'

@@ -18,8 +18,8 @@ target_start
 path_of() {
     local c
     for c in /sys/class/nvme/nvme*; do
-        if [ "$(cat "$c/transport")" = "$1" ] && [ "$(cat "$c/state")" = live ]; then
-            basename "$c"
+        if holds "$c/transport" "$1" && holds "$c/state" live; then
+            echo "${c##*/}"
             return
         fi
     done
