@@ -313,13 +313,15 @@ impl Service {
         self.room.settle(controller);
         controller.shared.note_traffic();
         let acre = controller.shared.acre.load(Ordering::Relaxed);
-        self.without_acre.connected(request.host, acre, controller.queues.len());
+        let queues = u16::try_from(controller.queues.len()).unwrap_or(u16::MAX);
+        self.without_acre.connected(request.host, acre, queues);
         let mut connected = connected(controller, request, QueueKind::Io);
         let (listener, address) = (controller.listener, controller.address);
         let path = || path(self.listeners.get(&listener), request);
         if self.users.connected(&controller.shared, path, address, &controller.identified) {
             controller.shared.begin_resending(now);
         }
+        self.users.note_without_acre(id, if acre { 0 } else { queues });
         // Each queue's content is resent once. Linux connects the queues in ascending order.
         connected.resends =
             qid > controller.last_qid && controller.shared.resends_since().is_some();

@@ -7,6 +7,9 @@ impl Service {
     /// Restores the hosts that used subsystems before the target started, as [`Self::unsaved_hosts`] returned them.
     /// Called at most once, before hosts connect.
     pub fn restore_hosts(&mut self, now: Nanos, hosts: Vec<(HostPath, KeptHost)>) {
+        for (path, kept) in hosts.iter().filter(|(_, kept)| kept.queues_without_acre > 0) {
+            self.without_acre.connected(&path.host, false, kept.queues_without_acre);
+        }
         self.users.restore(now, hosts);
     }
 

@@ -65,6 +65,8 @@ pub struct KeptHost {
     /// The disks that the host has identified: one entry for each of its controllers that was not shut
     /// down, in ascending order. `None`: not known.
     pub identified: Option<Vec<Identified>>,
+    /// The most I/O queues of one of its controllers, if it does not honour Command Retry Delays; 0: it does.
+    pub queues_without_acre: u16,
 }
 
 /// The most controllers of one host and path whose identified disks are kept. Beyond it, they count
@@ -106,6 +108,8 @@ struct User {
     shut_down: BTreeSet<u64>,
     /// The time at which the last controller ended, and whether that was before the target started.
     lost: Option<(Nanos, bool)>,
+    /// As [`KeptHost::queues_without_acre`].
+    queues_without_acre: u16,
 }
 
 impl Absent {
@@ -118,7 +122,7 @@ impl Absent {
 impl User {
     fn new(address: Option<IpAddr>) -> Self {
         let (controllers, absent, shut_down) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { address, controllers, absent, shut_down, lost: None }
+        Self { address, controllers, absent, shut_down, lost: None, queues_without_acre: 0 }
     }
 
     /// Returns the identified disks of each controller that is connected, or may come back.
@@ -186,7 +190,8 @@ impl User {
         if let Some(members) = &mut identified {
             members.sort();
         }
-        KeptHost { address: self.address, identified }
+        let queues_without_acre = self.queues_without_acre;
+        KeptHost { address: self.address, identified, queues_without_acre }
     }
 }
 
@@ -232,6 +237,7 @@ impl Users {
             }
             let absent = |identified| Absent { identified, ..Absent::unknown(now, true) };
             let mut user = User::new(kept.address);
+            user.queues_without_acre = kept.queues_without_acre;
             user.absent = match kept.identified {
                 Some(all) => all.into_iter().map(|identified| absent(Some(identified))).collect(),
                 None => vec![absent(None)],
@@ -275,6 +281,17 @@ impl Users {
         self.unsaved.insert(path.clone());
         self.controllers.insert(id, path);
         returns
+    }
+
+    /// Notes the number of I/O queues of a controller whose host does not honour Command Retry Delays; 0: it does.
+    pub(super) fn note_without_acre(&mut self, controller: ControllerId, queues: u16) {
+        let Some(path) = self.controllers.get(&controller) else { return };
+        let Some(user) = self.known.get_mut(path) else { return };
+        let queues = if queues == 0 { 0 } else { queues.max(user.queues_without_acre) };
+        if user.queues_without_acre != queues {
+            user.queues_without_acre = queues;
+            self.unsaved.insert(path.clone());
+        }
     }
 
     /// Notes that a controller has ended; `in_order`: its host has shut it down. It has no effect where

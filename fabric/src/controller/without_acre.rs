@@ -19,12 +19,11 @@ pub(super) struct HostsWithoutAcre {
 
 impl HostsWithoutAcre {
     /// Notes that a host has connected an I/O queue, after which its controller has `queues` of them.
-    pub(super) fn connected(&mut self, host: &str, acre: bool, queues: usize) {
+    pub(super) fn connected(&mut self, host: &str, acre: bool, queues: u16) {
         if acre {
             self.queues.remove(host);
             return;
         }
-        let queues = u16::try_from(queues).unwrap_or(u16::MAX);
         if let Some(known) = self.queues.get_mut(host) {
             *known = queues.max(*known);
             return;

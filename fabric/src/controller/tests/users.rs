@@ -161,6 +161,9 @@ fn hosts_outlive_the_target_and_count_from_its_start() {
     bench.service.restore_hosts(bench.now, kept);
     assert_eq!(lost(&bench), [HOST, STRANGER]);
     assert!(bench.service.lost_hosts(bench.now).iter().all(|lost| lost.restored));
+    let (admin, connected) = Connect::admin(OTHER).accepted(&mut bench);
+    assert_eq!(connected.without_acre, Some(1), "it had one queue, and did not set ACRE");
+    bench.disconnect(admin);
     come(&mut bench, HOST);
     assert_eq!(lost(&bench), [STRANGER]);
     bench.pass(LIMIT);

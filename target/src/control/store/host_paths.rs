@@ -30,6 +30,14 @@ struct Record {
     /// such field: what their hosts have identified is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     identified: Option<Vec<BTreeMap<u32, Uuid>>>,
+    /// As [`KeptHost::queues_without_acre`]; 0 in records of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    queues_without_acre: u16,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u16) -> bool {
+    *count == 0
 }
 
 impl Record {
@@ -41,18 +49,20 @@ impl Record {
             };
             controllers.iter().map(uuids).collect()
         });
-        Self { subsystem, host, listener, address: kept.address, identified }
+        let KeptHost { address, queues_without_acre, .. } = *kept;
+        Self { subsystem, host, listener, address, identified, queues_without_acre }
     }
 
     fn into_kept(self) -> (HostPath, KeptHost) {
-        let Self { subsystem, host, listener, address, identified } = self;
+        let Self { subsystem, host, listener, address, identified, queues_without_acre } = self;
         let identified = identified.map(|controllers| {
             let uuids = |disks: BTreeMap<u32, Uuid>| -> Identified {
                 disks.into_iter().map(|(nsid, uuid)| (nsid, uuid.into_bytes())).collect()
             };
             controllers.into_iter().map(uuids).collect()
         });
-        (HostPath { subsystem, host, listener }, KeptHost { address, identified })
+        let kept = KeptHost { address, identified, queues_without_acre };
+        (HostPath { subsystem, host, listener }, kept)
     }
 }
 
@@ -152,7 +162,8 @@ mod tests {
         let all = ["", "nqn.a"].map(|host| (path(host), Some(nothing())));
         paths.write(&all).unwrap();
         let disks = [(1, [7; 16]), (300, [0xfe; 16])].into();
-        let kept = KeptHost { address, identified: Some(vec![BTreeMap::new(), disks]) };
+        let identified = Some(vec![BTreeMap::new(), disks]);
+        let kept = KeptHost { address, identified, queues_without_acre: 8 };
         paths.write(&[(spaced.clone(), Some(kept.clone())), (path("nqn.a"), None)]).unwrap();
         drop(paths);
         assert_eq!(open().1, [(path(""), nothing()), (spaced, kept)]);
@@ -169,7 +180,7 @@ mod tests {
         store.apply(&[Change::Put(key, value.into())]).unwrap();
         let (mut paths, warnings) = HostPaths::open(store).unwrap();
         let address = Some("192.0.2.7".parse().unwrap());
-        let kept = KeptHost { address, identified: None };
+        let kept = KeptHost { address, ..KeptHost::default() };
         assert_eq!((paths.take_kept(), warnings.len()), (vec![(path("nqn.a"), kept)], 0));
     }
 
