@@ -38,6 +38,11 @@ mod tcp {
     }
 
     #[test]
+    fn d1_disks_below_one_low_limit_lose_no_command() -> Result<()> {
+        scenario("limit-disks", &[])
+    }
+
+    #[test]
     fn d1_reconnect_of_a_limited_host_succeeds_after_a_restart() -> Result<()> {
         scenario("limit-restart", &[])
     }

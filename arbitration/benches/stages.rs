@@ -10,7 +10,7 @@ use std::hint::black_box;
 use arbitration::Nanos;
 use arbitration::credit::{Caps, Cost, Credits};
 use arbitration::limit::{Limiter, Rate};
-use arbitration::overload::{Backlog, RefusedOnce, command_key};
+use arbitration::overload::{Backlog, SentBackTable, command_key};
 use arbitration::settings::WindowRule;
 use arbitration::window::Window;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -85,7 +85,7 @@ fn backlogs(criterion: &mut Criterion) {
             full
         });
     });
-    let (mut refused, mut block) = (RefusedOnce::new(128), 0);
+    let (mut refused, mut block) = (SentBackTable::new(128), 0);
     group.bench_function("refuse and know again", |bench| {
         bench.iter(|| {
             block += 8;

@@ -4,7 +4,7 @@
 //! A session first holds its hosts back: nothing more is read from their connections. A host that
 //! goes on over other connections is refused at last, with a hint when to try again: after the time
 //! that the session's own rate needs for what waits already. A Linux host gives a command up after
-//! five retries, so no command is refused twice.
+//! five retries, so no command is refused twice on arrival.
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
@@ -18,7 +18,9 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-pub use retry::{HOST_WAIT_MAX, RefusedOnce, RetryDelays, WAIT_MAX, command_key};
+pub use retry::{
+    HOST_TRIES, HOST_WAIT_MAX, RetryDelays, Returned, SentBackTable, WAIT_MAX, command_key,
+};
 
 /// Length of one measurement of the rate, in ns.
 const SPAN: u64 = 100_000_000;

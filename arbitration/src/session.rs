@@ -291,6 +291,21 @@ pub struct Reservation {
 }
 
 impl Session {
+    /// Charges a command of a direction and of `bytes` bytes, which its host would fail rather than send once more, to
+    /// the limits of the session and of its parents. The command then bypasses them. A limit with a debt of
+    /// more than 400 s is not charged. Returns false if no limit exists.
+    pub fn charge_last_try(&self, now: Nanos, write: bool, bytes: u64) -> bool {
+        let latest = now.after(resent::DEBT_MAX);
+        let mut is_limited = false;
+        for (limit, amount) in self.line_limiters(write, bytes) {
+            is_limited |= limit.rate().is_some();
+            if limit.paid_at() <= latest {
+                limit.charge(now, now, amount);
+            }
+        }
+        is_limited
+    }
+
     /// Charges a resent command of a direction and of `bytes` bytes to the limits of the session and of its parents, which
     /// the command then bypasses. Returns false, and charges nothing, if no limit exists, if two earlier
     /// reconnects of the host are unpaid, or if a limit has a debt of more than 400 s: the command then

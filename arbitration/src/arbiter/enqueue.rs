@@ -65,8 +65,8 @@ impl<T: Copy> Arbiter<T> {
         submission: Submission<T>,
     ) -> Option<EntryId> {
         self.flows.find(flow)?;
-        if submission.resent {
-            return self.enqueue_resent((now, arrived), flow, class, &submission);
+        if submission.past_limits {
+            return self.enqueue_past_limits((now, arrived), flow, class, &submission);
         }
         self.append((now, arrived), flow.0.name, class, &submission, Some(submission.item))
     }
@@ -96,10 +96,10 @@ impl<T: Copy> Arbiter<T> {
         self.forget_flow(flow.0.name);
     }
 
-    /// Enqueues a resent command, which is charged already, under the root session: its own session may
+    /// Enqueues a command whose limits are charged already, under the root session: its own session may
     /// be blocked.
     #[cold]
-    fn enqueue_resent(
+    fn enqueue_past_limits(
         &mut self,
         times: (Nanos, Nanos),
         flow: HostFlowId,
@@ -139,7 +139,7 @@ impl<T: Copy> Arbiter<T> {
                     operations: 0,
                     lba: 0,
                     blocks: 0,
-                    resent: false,
+                    past_limits: false,
                 };
                 self.append((now, now), flow.0.name, class, &nothing, None);
             }

@@ -24,10 +24,11 @@ pub struct Submission<T> {
     pub lba: u64,
     /// Number of blocks.
     pub blocks: u32,
-    /// Whether the host resent the command after a reconnect, and
-    /// [`charge_resent`](crate::session::Session::charge_resent) has charged it. The command is enqueued
-    /// under the root session, and bypasses the limits and credits of all sessions below.
-    pub resent: bool,
+    /// Whether the limits are charged for the command, because its host resent it after a reconnect
+    /// ([`charge_resent`](crate::session::Session::charge_resent)), or sent it for the last time
+    /// ([`charge_last_try`](crate::session::Session::charge_last_try)). The command is enqueued under the
+    /// root session, and bypasses the limits and credits of all sessions below.
+    pub past_limits: bool,
 }
 
 impl<T> Submission<T> {
@@ -42,7 +43,7 @@ impl<T> Submission<T> {
             operations: 1,
             lba: 0,
             blocks: 0,
-            resent: false,
+            past_limits: false,
         }
     }
 }

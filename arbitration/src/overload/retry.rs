@@ -1,11 +1,11 @@
-//! Retry delays for refused commands, and the memory of commands that must not be refused twice.
+//! Retry delays of commands that are sent back, and the memory of how often each was.
 
 use units::Nanos;
 
 /// The unit of Command Retry Delay Times: 100 ms.
 const UNIT: u64 = 100_000_000;
-/// Time for which a refusal is remembered, in ns. Linux has one timer for all retries of a
-/// namespace: each refusal postpones those before it, by the longest delay of 5 minutes. A host that
+/// Time for which a command is remembered, in ns. Linux has one timer for all retries of a
+/// namespace: each delay postpones those before it, by the longest delay of 5 minutes. A host that
 /// has not sent the command again after ten minutes has given it up.
 const KEPT: u64 = 600_000_000_000;
 /// Longest time in ns for which the target makes a command wait: a third of the time after which a
@@ -14,7 +14,9 @@ pub const WAIT_MAX: u64 = 10_000_000_000;
 /// Longest time in ns for which a command may wait whose host does not honour Command Retry Delays,
 /// so that it cannot be sent back: a Linux host's timeout is 30 s. Device and network have the rest.
 pub const HOST_WAIT_MAX: u64 = 25_000_000_000;
-/// Refusals that one row of the table holds.
+/// Submissions of one command by a Linux host before it fails the command (`nvme_core.max_retries` + 1).
+pub const HOST_TRIES: u8 = 6;
+/// Commands that one row of the table holds.
 const WAYS: usize = 8;
 
 /// CRDT1 to CRDT3 of Identify Controller (bytes 133:128; NVMe base specification 2.0), in
@@ -107,80 +109,139 @@ const fn mixed(word: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// A refused command.
+/// A command that was sent back.
 #[derive(Clone, Debug, Default)]
-struct Refused<T> {
+struct Entry<T> {
     key: u64,
-    /// Time until which the refusal is remembered, in ns; 0: there is none.
+    /// Time until which it is remembered, in ns; 0: there is none.
     until: u64,
+    /// Number of times for which it was sent back.
+    times: u8,
+    /// Whether its host has not sent it again since.
+    is_out: bool,
     with: T,
 }
 
-/// The commands of one connection that were refused, so that none is refused twice. `T` is the
-/// caller's record of each.
-///
-/// The table has a fixed size: a command for which it has no place must not be refused.
-#[derive(Debug)]
-pub struct RefusedOnce<T> {
-    rows: Box<[[Refused<T>; WAYS]]>,
-    /// Number of refusals in the table.
-    held: usize,
+impl<T> Entry<T> {
+    fn has_returned(&self, now: Nanos, key: u64) -> bool {
+        self.key == key && !self.is_out && self.until > now.0
+    }
 }
 
-impl<T: Default> RefusedOnce<T> {
-    /// Makes room for this many refusals, rounded up to a multiple of eight; for fewer where more
+/// A command that its host has sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned<T> {
+    /// Number of times for which it was sent back.
+    pub times: u8,
+    /// The caller's record of the last time.
+    pub with: T,
+}
+
+/// The commands of one connection that were sent back, with the number of times for each. `T` is the
+/// caller's record.
+///
+/// The table has a fixed size: a command for which it has no place must not be sent back on arrival.
+#[derive(Debug)]
+pub struct SentBackTable<T> {
+    rows: Box<[[Entry<T>; WAYS]]>,
+    /// Number of commands that are out.
+    out: usize,
+    /// Number of commands that have returned and are not carried out.
+    returned: usize,
+}
+
+impl<T: Default> SentBackTable<T> {
+    /// Makes room for this many commands, rounded up to a multiple of eight; for fewer where more
     /// than eight of them happen to share a row. Allocates once.
     #[must_use]
     pub fn new(commands: usize) -> Self {
         let rows = commands.div_ceil(WAYS).max(1);
-        Self { rows: (0..rows).map(|_| Default::default()).collect(), held: 0 }
+        Self { rows: (0..rows).map(|_| Default::default()).collect(), out: 0, returned: 0 }
     }
 
-    /// Remembers for ten minutes that a command is refused. Returns false where there is no room: the
-    /// command must not be refused.
+    /// Remembers for ten minutes that a command is sent back. Returns false where there is no room: it
+    /// must not be sent back on arrival.
     #[must_use]
     pub fn note(&mut self, now: Nanos, key: u64, with: T) -> bool {
         let until = now.after(KEPT).0;
-        let Some(free) = self.row(key).iter_mut().find(|held| held.until <= now.0) else {
-            return false;
-        };
-        let was_free = free.until == 0;
-        *free = Refused { key, until, with };
-        self.held += usize::from(was_free);
+        let row = self.row(key);
+        let is_old = |entry: &Entry<T>| entry.until <= now.0;
+        let place = |fits: &dyn Fn(&Entry<T>) -> bool| row.iter().position(fits);
+        let again = place(&|entry| entry.has_returned(now, key));
+        // A record is worth more than the count of a returned command.
+        let found = again.or_else(|| place(&is_old)).or_else(|| place(&|entry| !entry.is_out));
+        let Some(entry) = found.and_then(|at| row.get_mut(at)) else { return false };
+        let (was_out, was_returned) = (entry.is_out, !entry.is_out && entry.until != 0);
+        let times = if again.is_some() { entry.times.saturating_add(1) } else { 1 };
+        *entry = Entry { key, until, times, is_out: true, with };
+        self.out += usize::from(!was_out);
+        self.returned -= usize::from(was_returned);
         true
     }
 
-    /// Returns the record of a command that was refused before, and must be admitted now; `None` if
-    /// it was not refused. Forgets that refusal: for each refusal, one command with the same key is
-    /// admitted.
-    pub fn take(&mut self, now: Nanos, key: u64) -> Option<T> {
-        if self.held == 0 {
+    /// Notes that a command has come again, which must not be sent back on arrival. Returns `None` if it
+    /// was not sent back. For each time, one command with the same key is admitted.
+    pub fn take(&mut self, now: Nanos, key: u64) -> Option<Returned<T>> {
+        if self.out == 0 {
             return None;
         }
-        let like = |held: &&mut Refused<T>| held.key == key && held.until > now.0;
-        let held = self.row(key).iter_mut().filter(like).min_by_key(|held| held.until)?;
-        let with = std::mem::take(held).with;
-        self.held -= 1;
-        Some(with)
+        let like = |entry: &&mut Entry<T>| entry.key == key && entry.is_out && entry.until > now.0;
+        let entry = self.row(key).iter_mut().filter(like).min_by_key(|entry| entry.until)?;
+        entry.is_out = false;
+        let returned = Returned { times: entry.times, with: std::mem::take(&mut entry.with) };
+        self.out -= 1;
+        self.returned += 1;
+        Some(returned)
     }
 
-    /// Returns whether any refusal is in the table; one may be too old to count.
+    /// Returns how often a command that has come again was sent back; 0 for other commands.
+    #[must_use]
+    pub fn times(&self, now: Nanos, key: u64) -> u8 {
+        let row = self.rows.get(self.row_of(key)).into_iter().flatten();
+        row.filter(|entry| entry.has_returned(now, key)).map(|entry| entry.times).max().unwrap_or(0)
+    }
+
+    /// Forgets a command that has come again, because it is carried out.
+    #[inline]
+    pub fn forget(&mut self, now: Nanos, key: u64) {
+        if self.returned == 0 {
+            return;
+        }
+        let like = |entry: &&mut Entry<T>| entry.has_returned(now, key);
+        if let Some(entry) = self.row(key).iter_mut().filter(like).max_by_key(|entry| entry.times) {
+            entry.until = 0;
+            self.returned -= 1;
+        }
+    }
+
+    /// Returns whether no command is out; one may be too old to count.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.held == 0
+        self.out == 0
     }
 
-    /// Lists the records of all commands that were not admitted again.
+    /// Returns whether no command has come again and is still to be carried out.
+    #[inline]
+    #[must_use]
+    pub fn has_no_returned(&self) -> bool {
+        self.returned == 0
+    }
+
+    /// Lists the records of all commands that have not come again.
     pub fn into_all(self) -> impl Iterator<Item = T> {
-        let held = self.rows.into_iter().flatten().filter(|held| held.until != 0);
-        held.map(|held| held.with)
+        let out = self.rows.into_iter().flatten().filter(|entry| entry.is_out);
+        out.map(|entry| entry.with)
     }
 
     /// Finds the row where a key may be.
-    fn row(&mut self, key: u64) -> &mut [Refused<T>] {
-        let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX).max(1);
-        let row = usize::try_from(mixed(key) % rows).unwrap_or(0);
+    fn row(&mut self, key: u64) -> &mut [Entry<T>] {
+        let row = self.row_of(key);
         self.rows.get_mut(row).map_or(&mut [], |row| row.as_mut_slice())
+    }
+
+    fn row_of(&self, key: u64) -> usize {
+        let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX).max(1);
+        usize::try_from(mixed(key) % rows).unwrap_or(0)
     }
 }

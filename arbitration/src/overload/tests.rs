@@ -104,7 +104,7 @@ proptest! {
         calls in prop::collection::vec((any::<bool>(), 0_u64..30, 0..100 * SECOND), 1..300),
         commands in 1_usize..40,
     ) {
-        let (mut table, mut now) = (RefusedOnce::new(commands), Nanos::ZERO);
+        let (mut table, mut now) = (SentBackTable::new(commands), Nanos::ZERO);
         let mut refused: HashMap<u64, Vec<u64>> = HashMap::new();
         let mut held = 0;
         for (note, key, later) in calls {
@@ -200,16 +200,34 @@ fn hint_is_never_below_actual_wait() {
 
 #[test]
 fn full_table_refuses_no_command() {
-    let mut table = RefusedOnce::new(8);
+    let mut table = SentBackTable::new(8);
     assert!((0..8).all(|key| table.note(Nanos::ZERO, key, key)));
     assert!(!table.note(Nanos::ZERO, 8, 8));
-    assert_eq!([(); 2].map(|()| table.take(Nanos(SECOND), 3)), [Some(3), None]);
+    let first = Some(Returned { times: 1, with: 3 });
+    assert_eq!([(); 2].map(|()| table.take(Nanos(SECOND), 3)), [first, None]);
     assert!(table.note(Nanos(SECOND), 8, 8));
     assert_eq!(table.take(Nanos(601 * SECOND), 0), None, "too long ago");
     assert!((10..18).all(|key| table.note(Nanos(602 * SECOND), key, key)));
     let mut all: Vec<u64> = table.into_all().collect();
     all.sort_unstable();
     assert_eq!(all, [10, 11, 12, 13, 14, 15, 16, 17]);
+}
+
+#[test]
+fn d1_table_counts_how_often_commands_were_sent_back() {
+    let (mut table, now) = (SentBackTable::new(8), Nanos(SECOND));
+    let mut sent_back = |key| {
+        assert!(table.note(now, key, ()));
+        table.take(now, key).unwrap().times
+    };
+    assert_eq!([7, 7, 9, 7].map(&mut sent_back), [1, 2, 1, 3]);
+    assert_eq!([7, 9, 8].map(|key| table.times(now, key)), [3, 1, 0]);
+    table.forget(now, 7);
+    assert_eq!([7, 9].map(|key| table.times(now, key)), [0, 1], "it was carried out");
+    assert_eq!(table.times(now.after(601 * SECOND), 9), 0, "too long ago");
+    // The count of a returned command gives way.
+    assert!((10..18).all(|key| table.note(now, key, ())));
+    assert!(table.has_no_returned() && !table.note(now, 18, ()));
 }
 
 #[test]

@@ -375,11 +375,11 @@ fn d1_resent_commands_bypass_a_blocked_session() {
     let first = arbiter.dispatch(now, DEVICE).unwrap();
     assert!(first.item == 0 && arbiter.dispatch(now, DEVICE).is_none(), "the limit holds");
     for item in 10..14 {
-        let again = Submission { resent: true, ..plain(item) };
+        let again = Submission { past_limits: true, ..plain(item) };
         arbiter.enqueue(now, flow, Class::Low, again).unwrap();
     }
     let withdrawn =
-        arbiter.enqueue(now, flow, Class::Low, Submission { resent: true, ..plain(14) });
+        arbiter.enqueue(now, flow, Class::Low, Submission { past_limits: true, ..plain(14) });
     assert_eq!(arbiter.cancel(now, withdrawn.unwrap()), Some(14));
     let mut passed = Vec::new();
     while let Some(next) = arbiter.dispatch(now, DEVICE) {

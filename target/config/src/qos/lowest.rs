@@ -1,13 +1,11 @@
 //! The lowest limits with which a Linux host can work.
 
-use arbitration::overload::WAIT_MAX;
+use arbitration::overload::{HOST_TRIES, WAIT_MAX};
 
 use crate::TargetConfig;
 
 /// Entries of a Linux host's queue by default (`nvme connect --queue-size`).
 pub(super) const LINUX_DEPTH: u16 = 128;
-/// Submissions of one command by a Linux host before the command fails (`nvme_core.max_retries`).
-const LINUX_TRIES: u64 = 6;
 
 /// The lowest limits of a session for which a host can wait: the target sends a command back after
 /// [`WAIT_MAX`], and a Linux host fails a command that was sent back too often.
@@ -36,5 +34,6 @@ impl LowestRates {
 /// Returns the time in ns for which a Linux host waits for a command that is sent back as often as
 /// the host submits it again.
 pub(super) fn patience_of(target: &TargetConfig) -> u64 {
-    LINUX_TRIES * WAIT_MAX + (LINUX_TRIES - 1) * target.retry_delays.longest()
+    let tries = u64::from(HOST_TRIES);
+    tries * WAIT_MAX + (tries - 1) * target.retry_delays.longest()
 }

@@ -174,13 +174,19 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
     }
 
     /// Takes out the replies that have waited for more than `wait_max` ns while the connection's rate is
-    /// limited, and of which nothing was sent. Returns the slots of their commands.
-    pub(crate) fn take_overdue_replies(&mut self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
+    /// limited, and of which nothing was sent, unless `stays` says that one stays. Returns the slots of their
+    /// commands.
+    pub(crate) fn take_overdue_replies(
+        &mut self,
+        now: Nanos,
+        wait_max: u64,
+        stays: impl Fn(SlotId) -> bool,
+    ) -> Vec<SlotId> {
         if !self.pacing.is_held() || self.replies.is_empty() {
             return Vec::new();
         }
         self.changed = true;
-        self.replies.take_overdue(now, wait_max)
+        self.replies.take_overdue(now, wait_max, stays)
     }
 
     /// Moves replies whose turn it is to the transport. Calls `moved` with the slot of each whose last part moves, and

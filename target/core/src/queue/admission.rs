@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arbitration::overload::{RefusedOnce, RetryDelays, WAIT_MAX, command_key};
+use arbitration::overload::{HOST_TRIES, RetryDelays, SentBackTable, WAIT_MAX, command_key};
 use arbitration::session::Session;
 use fabric::Nanos;
 use fabric::nvme::Sqe;
@@ -16,10 +16,10 @@ const PATIENCE_NS: u64 = 100_000_000;
 /// Shortest time in ns after which a command is sent back that waits for its turn.
 const WAIT_MIN_NS: u64 = 1_000_000_000;
 
-/// Number of refused commands that are remembered for each connection. No command is refused on
-/// arrival a second time, for a Linux host gives up after five refusals; with all places taken no
-/// command is refused on arrival at all.
-const REFUSED_MAX: usize = 1024;
+/// Number of commands that were sent back and are remembered for each connection. No command is sent back on
+/// arrival a second time, for a Linux host gives up after five retries; with all places taken no command is
+/// sent back on arrival at all.
+const SENT_BACK_MAX: usize = 1024;
 
 /// The fullness of the sessions of a host's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) struct Admission {
     /// Time at which the host was first held back.
     held_since: Option<Nanos>,
     /// Commands that were sent back with a retry delay.
-    refused: Option<RefusedOnce<Option<SentBack>>>,
+    sent_back: Option<SentBackTable<Option<SentBack>>>,
 }
 
 impl SentBack {
@@ -73,16 +73,36 @@ impl Admission {
     /// Returns whether a command was sent back and may return.
     #[inline]
     pub(crate) fn has_sent_back(&self) -> bool {
-        self.refused.as_ref().is_some_and(|refused| !refused.is_empty())
+        self.sent_back.as_ref().is_some_and(|table| !table.is_empty())
     }
 
-    /// Returns whether a command was sent back before, and forgets it.
-    pub(crate) fn comes_again(&mut self, now: Nanos, sqe: &Sqe) -> bool {
-        let taken = self.refused.as_mut().and_then(|refused| refused.take(now, key(sqe)));
-        if let Some(Some(SentBack { session, write, bytes })) = &taken {
-            session.came_again(now, *write, *bytes);
+    /// Notes that a command arrives. Returns `None` if it was not sent back before, and otherwise whether its host
+    /// will fail it instead of sending it again.
+    pub(crate) fn comes_again(&mut self, now: Nanos, sqe: &Sqe) -> Option<bool> {
+        let returned = self.sent_back.as_mut()?.take(now, key(sqe))?;
+        if let Some(SentBack { session, write, bytes }) = returned.with {
+            session.came_again(now, write, bytes);
         }
-        taken.is_some()
+        Some(is_last(returned.times))
+    }
+
+    /// Returns whether a command has come again for the last time.
+    pub(crate) fn is_last_try(&self, now: Nanos, sqe: &Sqe) -> bool {
+        self.sent_back.as_ref().is_some_and(|table| is_last(table.times(now, key(sqe))))
+    }
+
+    /// Returns whether a command that was sent back has come again, and is not carried out.
+    #[inline]
+    pub(crate) fn has_returned(&self) -> bool {
+        self.sent_back.as_ref().is_some_and(|table| !table.has_no_returned())
+    }
+
+    /// Forgets a command that was carried out.
+    #[cold]
+    pub(crate) fn carried_out(&mut self, now: Nanos, sqe: &Sqe) {
+        if let Some(table) = &mut self.sent_back {
+            table.forget(now, key(sqe));
+        }
     }
 
     /// Notes that a command is sent back; `limited` is `None` where no limit is made up for it. Returns
@@ -93,13 +113,13 @@ impl Admission {
         sqe: &Sqe,
         limited: Option<SentBack>,
     ) -> bool {
-        let refused = self.refused.get_or_insert_with(|| RefusedOnce::new(REFUSED_MAX));
-        refused.note(now, key(sqe), limited)
+        let table = self.sent_back.get_or_insert_with(|| SentBackTable::new(SENT_BACK_MAX));
+        table.note(now, key(sqe), limited)
     }
 
     /// Forgets the commands that were sent back: the connection ends, and none comes again over it.
     pub(crate) fn leave(&mut self) {
-        let all = self.refused.take().into_iter().flat_map(RefusedOnce::into_all);
+        let all = self.sent_back.take().into_iter().flat_map(SentBackTable::into_all);
         for SentBack { session, write, bytes } in all.flatten() {
             session.lose_sent_back(write, bytes);
         }
@@ -109,6 +129,11 @@ impl Admission {
     pub(crate) fn was_patient(&self, now: Nanos) -> bool {
         self.held_since.is_some_and(|since| now.ns_since(since) > PATIENCE_NS)
     }
+}
+
+/// Returns whether a command that was sent back so often is failed by its host if it is sent back again.
+fn is_last(times: u8) -> bool {
+    times >= HOST_TRIES - 1
 }
 
 /// Chooses the delay (CRD) after which there is likely to be room in a session; 0: at once.
@@ -156,13 +181,13 @@ mod tests {
         assert!(admission.holds_back(Nanos(100 * MS), Fullness::Full, true));
         assert!(!admission.holds_back(Nanos(101 * MS), Fullness::Full, true), "it may send again");
         assert!(admission.was_patient(Nanos(101 * MS)));
-        assert!(!admission.comes_again(Nanos(101 * MS), &read(1)));
+        assert_eq!(admission.comes_again(Nanos(101 * MS), &read(1)), None);
         assert!(
             admission.note_sent_back(Nanos(101 * MS), &read(1), None) && admission.has_sent_back()
         );
-        assert!(!admission.comes_again(Nanos(102 * MS), &read(2)));
-        assert!(admission.comes_again(Nanos(102 * MS), &read(1)));
-        assert!(!admission.comes_again(Nanos(102 * MS), &read(1)), "it was sent back once");
+        assert_eq!(admission.comes_again(Nanos(102 * MS), &read(2)), None);
+        assert_eq!(admission.comes_again(Nanos(102 * MS), &read(1)), Some(false));
+        assert_eq!(admission.comes_again(Nanos(102 * MS), &read(1)), None, "it was sent back once");
         assert!(admission.holds_back(Nanos(103 * MS), Fullness::Over, true), "no room to refuse");
     }
 

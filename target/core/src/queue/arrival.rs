@@ -61,6 +61,16 @@ pub(crate) enum Arrived<D: Driver> {
     Later(Status),
 }
 
+/// The decision about a command that has arrived while others wait.
+enum Verdict {
+    /// The command waits for its turn.
+    InTurn,
+    /// The command is charged to the limits of its session, and does not wait for them.
+    PastLimits,
+    /// The host must send the command again later, as the status says.
+    Later(Status),
+}
+
 /// The room of an I/O queue that takes commands as they arrive.
 #[derive(Debug)]
 pub(crate) struct Arrival {
@@ -259,16 +269,17 @@ impl Arrival {
         {
             io.stages.arbiter.output(io.now, flow, charge.class);
         }
-        let resent = self.resent_left > 0 && self.charge_resent(io, &charge, &command, format);
-        if !resent
-            && (io.stages.waits() || self.admission.has_sent_back())
-            && let Some(status) =
-                self.refusal(io, sqe, &charge, (command.changes_blocks(), transfer.bytes()))
-        {
-            return Ok(Arrived::Later(status));
+        let mut past_limits =
+            self.resent_left > 0 && self.charge_resent(io, &charge, &command, format);
+        if !past_limits && (io.stages.waits() || self.admission.has_sent_back()) {
+            match self.admit(io, sqe, &charge, (command.changes_blocks(), transfer.bytes())) {
+                Verdict::InTurn => {}
+                Verdict::PastLimits => past_limits = true,
+                Verdict::Later(status) => return Ok(Arrived::Later(status)),
+            }
         }
         let (arrived, announced) = (io.now, None);
-        Ok(Arrived::Accepted(Command { command, device, arrived, charge, resent, announced }))
+        Ok(Arrived::Accepted(Command { command, device, arrived, charge, past_limits, announced }))
     }
 
     /// Returns the time of the reconnect after which the host may still resend commands.
@@ -503,36 +514,57 @@ impl Arrival {
         self.admission.holds_back(io.now, fullness, self.has_acre())
     }
 
-    /// Returns the status of a command that the host must resend later; `None` for a command that may stay.
+    /// Decides about a command that has arrived. A command whose host would fail it rather than send it once more does
+    /// not wait for limits.
     #[cold]
-    fn refusal<D: Driver>(
+    fn admit<D: Driver>(
         &mut self,
         io: &Context<D>,
         sqe: &Sqe,
         charge: &Charge,
         (write, bytes): (bool, u32),
-    ) -> Option<Status> {
-        let session = io.stages.arbiter.session_of(charge.flow?)?;
-        if self.admission.comes_again(io.now, sqe) {
-            return None;
+    ) -> Verdict {
+        let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
+        let Some(session) = session else { return Verdict::InTurn };
+        if let Some(is_last_try) = self.admission.comes_again(io.now, sqe) {
+            let charged = is_last_try && session.charge_last_try(io.now, write, bytes.into());
+            return if charged { Verdict::PastLimits } else { Verdict::InTurn };
         }
         let is_full = session.backlog.is_full() && self.admission.was_patient(io.now);
         let is_late = waits_too_long(session, io.now, write);
         if !self.has_acre() || !(is_full || is_late) {
-            return None;
+            return Verdict::InTurn;
         }
         if is_late {
             let limited = Some(SentBack::of(session, write, bytes));
-            let is_known = self.admission.note_sent_back(io.now, sqe, limited);
-            return is_known.then(|| send_back(io, session, charge.class, (write, bytes)));
+            return match self.admission.note_sent_back(io.now, sqe, limited) {
+                true => Verdict::Later(send_back(io, session, charge.class, (write, bytes))),
+                false => Verdict::InTurn,
+            };
         }
         let delay = retry_delay(io.now, session, write, io.settings.retry_delays);
         // A command that would return at once may as well wait here.
         if delay == 0 || !self.admission.note_sent_back(io.now, sqe, None) {
-            return None;
+            return Verdict::InTurn;
         }
         // A full queue keeps the limits busy: there is no time to make up for.
-        Some(refuse(io, session, charge.class, delay))
+        Verdict::Later(refuse(io, session, charge.class, delay))
+    }
+
+    /// Returns whether the host would fail a command that waits, if it were sent back once more.
+    pub(crate) fn is_last_try(&self, now: Nanos, sqe: &Sqe) -> bool {
+        self.admission.is_last_try(now, sqe)
+    }
+
+    /// Returns a copy of a command if any commands that were sent back have come again.
+    #[inline]
+    pub(crate) fn copy_of_returned(&self, sqe: &Sqe) -> Option<Sqe> {
+        self.admission.has_returned().then_some(*sqe)
+    }
+
+    /// Notes that a command was carried out.
+    pub(crate) fn carried_out(&mut self, now: Nanos, sqe: &Sqe) {
+        self.admission.carried_out(now, sqe);
     }
 
     /// Returns the status that sends a command back to its host, which has waited for as long as the

@@ -228,9 +228,9 @@ pub(crate) struct Command<D: Driver> {
     pub(crate) device: Arc<D::Device>,
     pub(crate) arrived: Nanos,
     pub(crate) charge: Charge,
-    /// Whether the host resent the command after a reconnect, and the command is charged to the limits
-    /// of its session already.
-    pub(crate) resent: bool,
+    /// Whether the command is charged to the limits of its session already, and does not wait for them: its host
+    /// resent it after a reconnect, or sent it for the last time.
+    pub(crate) past_limits: bool,
     /// The command's announcement to the arbiter, while it waits for memory or its host's data.
     pub(crate) announced: Option<Announced>,
 }

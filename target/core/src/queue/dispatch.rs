@@ -66,7 +66,7 @@ impl Dispatch {
         buffer: Option<Buffer<D>>,
         source: Source,
     ) -> Outcome<D> {
-        let Some(Command { command, device, charge, arrived, resent, .. }) =
+        let Some(Command { command, device, charge, arrived, past_limits, .. }) =
             queue.commands.command(slot)
         else {
             debug_assert!(false, "only I/O commands are submitted");
@@ -87,7 +87,7 @@ impl Dispatch {
             return self.start_or_wait(queue, io, slot, buffer, source, None);
         };
         let submission = Submission {
-            resent: *resent,
+            past_limits: *past_limits,
             ..submission((queue.key, slot), command, device.format())
         };
         if let Some(grant) = arbiter.pass(io.now, flow, &submission) {
@@ -334,15 +334,17 @@ impl Dispatch {
         slot: SlotId,
         sliced: Box<Sliced>,
     ) -> Outcome<D> {
-        let Some(Command { device, charge, resent, .. }) = queue.commands.command(slot) else {
+        let Some(Command { device, charge, past_limits, .. }) = queue.commands.command(slot) else {
             debug_assert!(false, "only I/O commands are sliced");
             return Outcome::DeviceGone;
         };
         if !charge.serves(&io.devices, device) {
             return Outcome::DeviceGone;
         }
-        let submission =
-            Submission { resent: *resent, ..sliced.submission((queue.key, slot), device.format()) };
+        let submission = Submission {
+            past_limits: *past_limits,
+            ..sliced.submission((queue.key, slot), device.format())
+        };
         let arbiter = &mut io.stages.arbiter;
         let waiting =
             charge.flow.and_then(|flow| arbiter.enqueue(io.now, flow, charge.class, submission));

@@ -542,6 +542,7 @@ impl<D: Driver> IoQueue<D> {
         let (slot, result) = (job.origin.1, *result);
         let traced = queue.take_stamp(io.now, slot);
         queue.commands.release(slot);
+        let again = self.arrival.copy_of_returned(queue.transport.sqe_of(slot));
         let mut is_held = false;
         let data = match (job.held.take(), job.lease.take(), job.buffer.take()) {
             (Some(blocks), lease, _) => Some(TxData::Held(Leased::new(blocks, lease))),
@@ -558,6 +559,10 @@ impl<D: Driver> IoQueue<D> {
         }
         if let Some((stamp, sqe)) = traced {
             queue.trace_answer(io, (slot, status), &sqe, *stamp, is_held);
+        }
+        // A held answer may be sent back as well.
+        if let Some(sqe) = again.filter(|_| !is_held) {
+            self.arrival.carried_out(io.now, &sqe);
         }
         queue.send_soon(&mut io.agenda);
     }
@@ -599,7 +604,8 @@ impl<D: Driver> IoQueue<D> {
         if !self.arrival.has_acre() {
             return;
         }
-        for slot in self.network.take_overdue_replies(io.now, WAIT_MAX) {
+        let last_tries = |slot| self.arrival.is_last_try(io.now, queue.transport.sqe_of(slot));
+        for slot in self.network.take_overdue_replies(io.now, WAIT_MAX, last_tries) {
             let sqe = *queue.transport.sqe_of(slot);
             let status = self.arrival.send_back_answered(io, &sqe);
             queue.transport.complete(slot, 0, status);
@@ -615,7 +621,7 @@ impl<D: Driver> IoQueue<D> {
             let (charge, bytes) = (*charge, command.transfer(device.format()).bytes());
             let write = command.changes_blocks();
             let sqe = *queue.transport.sqe_of(slot);
-            if !queue.withdraw(io, slot) {
+            if self.arrival.is_last_try(io.now, &sqe) || !queue.withdraw(io, slot) {
                 continue;
             }
             let status = self.arrival.send_back_overdue(io, &sqe, &charge, (write, bytes));

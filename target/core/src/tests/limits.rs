@@ -86,14 +86,27 @@ fn a_limit_on_bytes_holds_at_devices_of_each_style() {
 /// The length of a step of [`LinuxHost`], in ms.
 const STEP: u64 = 250;
 
-/// A Linux host that always has this many commands outstanding.
+/// A command of a [`LinuxHost`].
+struct Outstanding {
+    number: u64,
+    /// The queue, by its place: a command is always sent over the same one.
+    queue: usize,
+    cid: u16,
+    /// The step of the submission.
+    since: u64,
+    retries: u32,
+}
+
+/// A Linux host that always has this many commands outstanding on each of its queues.
 struct LinuxHost<F> {
     make: F,
+    /// The peers of the queues.
+    queues: Vec<usize>,
     next: u64,
-    /// Commands in the target: identifier, number, step of the submission, retries.
-    here: Vec<(u16, u64, u64, u32)>,
-    /// Commands that wait for the one timer of their namespace: number, retries.
-    waiting: Vec<(u64, u32)>,
+    /// Commands in the target.
+    here: Vec<Outstanding>,
+    /// Commands that wait for the one timer of their namespace.
+    waiting: Vec<Outstanding>,
     /// The step in which the timer is due.
     timer: u64,
     done: u64,
@@ -103,25 +116,33 @@ struct LinuxHost<F> {
 }
 
 impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
-    fn submit(&mut self, rig: &mut Rig, step: u64, number: u64, retries: u32) {
-        let (sqe, data, reads) = (self.make)(number);
-        self.here.push((rig.queue(1, sqe, data, reads), number, step, retries));
+    fn submit(&mut self, rig: &mut Rig, since: u64, command: Outstanding) {
+        let (sqe, data, reads) = (self.make)(command.number);
+        let cid = rig.queue(self.queues[command.queue], sqe, data, reads);
+        self.here.push(Outstanding { cid, since, ..command });
     }
 
-    /// Keeps `depth` commands outstanding for this many seconds.
+    /// Keeps `depth` commands outstanding for this many seconds, on one queue.
     fn run(rig: &mut Rig, make: F, depth: usize, seconds: u64) -> Self {
+        Self::run_on(rig, vec![1], make, depth, seconds)
+    }
+
+    /// Keeps `depth` commands outstanding for this many seconds on each of these queues.
+    fn run_on(rig: &mut Rig, queues: Vec<usize>, make: F, depth: usize, seconds: u64) -> Self {
+        let mut room: Vec<usize> = (0..queues.len()).cycle().take(depth * queues.len()).collect();
         let (here, waiting) = (Vec::new(), Vec::new());
         let (next, timer, done, retries, longest) = (0, 0, 0, 0, 0);
-        let mut host = Self { make, next, here, waiting, timer, done, retries, longest };
+        let mut host = Self { make, queues, next, here, waiting, timer, done, retries, longest };
         for step in 0..seconds * 1000 / STEP {
             if step >= host.timer {
-                for (number, retries) in std::mem::take(&mut host.waiting) {
-                    host.submit(rig, step, number, retries);
+                for command in std::mem::take(&mut host.waiting) {
+                    host.submit(rig, step, command);
                 }
             }
-            while host.here.len() + host.waiting.len() < depth {
+            for queue in std::mem::take(&mut room) {
                 host.next += 1;
-                host.submit(rig, step, host.next, 0);
+                let number = host.next;
+                host.submit(rig, step, Outstanding { number, queue, cid: 0, since: 0, retries: 0 });
             }
             let end = rig.now.after(STEP * MS);
             while rig.now < end {
@@ -131,19 +152,23 @@ impl<F: Fn(u64) -> (Sqe, Option<Vec<u8>>, u32)> LinuxHost<F> {
             }
             let until = rig.core.idle_until();
             assert!(until.is_some_and(|until| until > rig.now), "it sleeps until {until:?}");
-            for (cid, number, since, retries) in std::mem::take(&mut host.here) {
-                host.longest = host.longest.max((step - since) * STEP);
-                match rig.answer(1, cid) {
-                    None => host.here.push((cid, number, since, retries)),
-                    Some(Status::SUCCESS) => host.done += 1,
+            for command in std::mem::take(&mut host.here) {
+                host.longest = host.longest.max((step - command.since) * STEP);
+                match rig.answer(host.queues[command.queue], command.cid) {
+                    None => host.here.push(command),
+                    Some(Status::SUCCESS) => {
+                        host.done += 1;
+                        room.push(command.queue);
+                    }
                     Some(status) => {
                         assert_eq!(kind(status), Status::COMMAND_INTERRUPTED);
                         let crd = usize::from(retry_delay(status));
                         let delays = RetryDelays::DEFAULT.hundreds_of_ms();
                         let delay = crd.checked_sub(1).map_or(0, |crd| u64::from(delays[crd]));
                         host.timer = step + delay * 100 / STEP;
-                        host.retries = host.retries.max(retries + 1);
-                        host.waiting.push((number, retries + 1));
+                        let retries = command.retries + 1;
+                        host.retries = host.retries.max(retries);
+                        host.waiting.push(Outstanding { retries, ..command });
                     }
                 }
             }
@@ -165,6 +190,23 @@ fn d1_a_limit_of_any_rate_makes_no_linux_host_time_out() {
         assert!(host.done <= due + due / 50 + 10, "{case}: {} are more than the limit", host.done);
         assert!(host.done + 41 * rate + due / 50 >= due, "{case}: {} of {due}", host.done);
         assert_eq!(rig.core.inventory().commands, host.here.len());
+    }
+}
+
+/// A host with a queue for each of its processors has more outstanding than passes while it waits. None fails; the limit
+/// is exceeded if six waits and five delays are not enough.
+#[test]
+fn d1_last_try_does_not_wait_for_its_limit() {
+    for (queues, rate, most) in [(4, 1, 2450), (10, 2, 4900), (10, 1, 3300)] {
+        let mut rig = patient(iops(rate));
+        let more: Vec<usize> = (2..=queues).map(|qid| rig.connect_queue(qid)).collect();
+        let all: Vec<usize> = [1].into_iter().chain(more).collect();
+        let case = format!("{queues} queues of 120 commands at {rate}/s");
+        let read_of = |number: u64| (read(DRIVE, number % 4000, 1), None, 512);
+        let host = LinuxHost::run_on(&mut rig, all, read_of, 120, 2400);
+        assert!(host.longest <= 25_000, "{case}: one was in the target for {} ms", host.longest);
+        assert!(host.retries <= 5, "{case}: Linux fails a command after 5 retries");
+        assert!((2300 * rate..=most).contains(&host.done), "{case}: {} were done", host.done);
     }
 }
 
