@@ -8,15 +8,21 @@ listener $TARGET_IP:4420
 subsystem $T1 any
 namespace memory 512 4096
 namespace memory 512 4096
+namespace null 16384 4096
 configure <<END
 [[session]]
 name = "$T1/1"
 bandwidth = "1 MiB/s"
+
+[[session]]
+name = "$T1/3"
+bandwidth = "100 MiB/s"
 END
 target_start
 connect $T1
 slow=$(disk $T1 1)
 free=$(disk $T1 2)
+large=$(disk $T1 3)
 quiet() { lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]esetting controller|timeout|reconnect|Removing ctrl'; }
 refused() { qos "session('$T1/1')->{refused}"; }
 
@@ -65,6 +71,12 @@ step "Write Zeroes is as large as a transfer"
 zeroed=$(cat /sys/block/"${slow#/dev/}"/queue/write_zeroes_max_bytes)
 [ "$zeroed" = 1048576 ] || fail "the host zeroes $zeroed bytes at a time"
 
+step "12 GiB of zeroes at 100 MiB a second"
+begin=$SECONDS
+blkdiscard -f -z -l 12G "$large"
+at_most "seconds for 12 GiB of zeroes, which move no data" $((SECONDS - begin)) 15
+quiet
+
 mkdir -p /tmp/slow
 # used BANDWIDTH IOPS: uses the disk with these limits of its session. It is idle for longer than a host's
 # timeout, is zeroed, has file systems made on it, and files written with fsync.
@@ -79,6 +91,7 @@ used() {
     mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "$slow" 131072
     mount "$slow" /tmp/slow
     for file in {1..4}; do dd if=/dev/zero of=/tmp/slow/$file bs=256k count=1 conv=fsync status=none; done
+    fio_run synced --directory=/tmp/slow --rw=randwrite --bs=4k --size=128k --numjobs=4 --fsync=1
     umount /tmp/slow
     mkfs.xfs -q -f "$slow"
     quiet
