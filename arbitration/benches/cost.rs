@@ -23,31 +23,28 @@ fn best(mut batch: impl FnMut()) -> f64 {
     std::iter::repeat_with(time).take(BATCHES as usize).fold(f64::MAX, f64::min)
 }
 
+/// Prints a row for each number of sessions: the time that each number of queued commands has.
+fn rows(time: impl Fn(Scene) -> f64) {
+    for sessions in SESSIONS {
+        print!("{sessions:>17} ");
+        QUEUED.iter().for_each(|queued| print!("{:>9.1}", time(Scene::new(sessions, *queued))));
+        println!();
+    }
+}
+
 fn table() {
     let mut empty = Scene::new(10, 0);
     let nothing = best(|| empty.nothing(BATCH));
     println!("ns for one command to be enqueued, dispatched and completed (best of {BATCHES}");
     println!("batches of {BATCH}; the benchmark's own {nothing:.1} ns are taken off)\n");
     println!("sessions \\ queued {}", QUEUED.map(|queued| format!("{queued:>9}")).join(""));
-    for sessions in SESSIONS {
-        print!("{sessions:>17} ");
-        for queued in QUEUED {
-            let mut scene = Scene::new(sessions, queued);
-            print!("{:>9.1}", best(|| scene.turns(BATCH)) - nothing);
-        }
-        println!();
-    }
+    rows(|mut scene| best(|| scene.turns(BATCH)) - nothing);
     println!("\nenqueued and dispatched only (median of 20,000 batches of 32)\n");
-    for sessions in SESSIONS {
-        print!("{sessions:>17} ");
-        for queued in QUEUED {
-            let mut scene = Scene::new(sessions, queued);
-            let mut batches: Vec<f64> = (0..20_000).map(|_| scene.enqueue_dispatch()).collect();
-            batches.sort_by(f64::total_cmp);
-            print!("{:>9.1}", batches.get(10_000).copied().unwrap_or(0.0) - nothing);
-        }
-        println!();
-    }
+    rows(|mut scene| {
+        let mut batches: Vec<f64> = (0..20_000).map(|_| scene.enqueue_dispatch()).collect();
+        batches.sort_by(f64::total_cmp);
+        batches.get(10_000).copied().unwrap_or(0.0) - nothing
+    });
     println!();
     for sessions in [1, 1000] {
         let mut scene = Scene::new(sessions, 0);

@@ -162,18 +162,9 @@ mod tests {
         for (command, priority, dscp, listener, class, max_class, expected) in table {
             let policy = PolicyClass { class, max_class, urgent: None };
             let classifier = Classifier::new(&connection(priority, dscp, listener), policy);
-            assert_eq!(
-                classifier.class(NOW, command),
-                expected,
-                "{command:?} {priority:?} {dscp:?} {listener:?} {class:?} {max_class:?}"
-            );
+            let case = (command, priority, dscp, listener, class, max_class);
+            assert_eq!(classifier.class(NOW, command), expected, "{case:?}");
         }
-    }
-
-    #[test]
-    fn priority_class_counts_only_under_weighted_round_robin() {
-        // 00b, what every host sends that knows nothing of it, would be Urgent.
-        assert_eq!(ConnectionClass::default().named(), None);
     }
 
     #[test]
@@ -205,14 +196,10 @@ mod tests {
         ) {
             let policy = PolicyClass { class: policy_class, max_class, urgent: None };
             let connection = connection(priority, dscp, listener);
-            let free = Classifier::new(
-                &connection,
-                PolicyClass { max_class: None, ..policy.clone() },
-            );
-            let bound = Classifier::new(&connection, match most {
-                Some(most) => policy.at_most(most),
-                None => policy,
-            });
+            let free = PolicyClass { max_class: None, ..policy.clone() };
+            let free = Classifier::new(&connection, free);
+            let policy = most.map_or(policy.clone(), |most| policy.at_most(most));
+            let bound = Classifier::new(&connection, policy);
             let highest = [max_class, most].into_iter().flatten().min().unwrap_or(Class::Urgent);
             let (asked, got) = (free.class(NOW, command), bound.class(NOW, command));
             prop_assert_eq!(got, asked.min(highest));
@@ -223,12 +210,9 @@ mod tests {
 
     #[test]
     fn dscps_stand_for_classes() {
-        let dscps = default_dscps();
-        assert_eq!(class_of_dscp(&dscps, 0), None);
-        assert_eq!(class_of_dscp(&dscps, 46), Some(Class::Urgent));
-        assert_eq!(class_of_dscp(&dscps, 34), Some(Class::High));
-        assert_eq!(class_of_dscp(&dscps, 18), Some(Class::Medium));
-        assert_eq!(class_of_dscp(&dscps, 8), Some(Class::Low));
-        assert_eq!(class_of_dscp(&dscps, 48), None, "network control is no class of ours");
+        let of = |dscp| class_of_dscp(&default_dscps(), dscp);
+        let classes = [Class::Urgent, Class::High, Class::Medium, Class::Low].map(Some);
+        assert_eq!([46, 34, 18, 8].map(of), classes);
+        assert_eq!([0, 48].map(of), [None, None], "network control is no class of ours");
     }
 }

@@ -79,15 +79,3 @@ macro_rules! names {
 pub(crate) use names;
 
 const _: () = assert!(size_of::<Option<Index>>() == 4);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_numbered_from_0() {
-        assert_eq!((Index::FIRST.number(), Index::nth(0)), (0, Index::FIRST));
-        assert_eq!((Index::nth(7).number(), Index::nth(7).at()), (7, 7));
-        assert!(Index::nth(1) < Index::nth(2));
-    }
-}

@@ -9,21 +9,20 @@
 use std::sync::Arc;
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
+use shuttle::thread::JoinHandle;
 use shuttle::{Config, Runner, thread};
 
-use crate::arbiter::{
-    Arbiter, DeviceId, Dispatched, EntryId, Grant, HostFlowId, Pull, Submission, Waiters,
-};
+use crate::arbiter::{Arbiter, Dispatched, EntryId, Grant, HostFlowId, Pull, Submission, Waiters};
 use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
 use crate::order::{ClassClock, Pace, SpreadKey, Spreads, WHOLE};
-use crate::reservation::{Broker, Budget, Overrides, Reserved, Tally, Terms};
-use crate::session::{HostId, Reservation, RootSpec, Session, SessionId, SessionSpec, Sessions};
+use crate::reservation::Tally;
+use crate::session::{HostId, RootSpec, Session, SessionId, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, Unit, WindowRule};
+use crate::testing::{self, DEVICE, MS, ROOT, named, per_second, reservation, spec};
 use crate::window::{SLOT, Window};
 use crate::{Class, Nanos, Reactors, Sharing};
 
-const DEVICE: DeviceId = DeviceId(0);
 const NOW: Nanos = Nanos(1_000_000_000);
 const COST: Cost = Cost { operations: 1, payload: 4 };
 
@@ -46,38 +45,36 @@ fn many(model: impl Fn() + Send + Sync + Clone + 'static) {
     run(RandomScheduler::new(orders), model);
 }
 
-/// Makes session `a`, which may have one operation at a time below a root that has `operations`.
-fn sessions(operations: u32) -> Sessions {
-    let root =
-        RootSpec { caps: Caps { operations, payload: u64::MAX }, bounded: true, queue: u32::MAX };
-    let share = u8::try_from(100 / operations).unwrap();
-    let name = "a".to_owned();
-    let a = SessionSpec { name, operations: Some(share), ..SessionSpec::default() };
-    let mut sessions = Sessions::new(&root);
-    sessions.apply(NOW, &root, &[a]).unwrap();
-    sessions
+/// Runs something with a shared object on a thread of its own.
+fn beside<S: Send + Sync + 'static, R: Send + 'static>(
+    shared: &Arc<S>,
+    run: impl FnOnce(&S) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || run(&shared))
 }
 
-fn session(sessions: &Sessions) -> Arc<Session> {
-    Arc::clone(sessions.named("a").unwrap())
+/// Makes session `a`, which may have one operation at a time below a root that has `operations`.
+fn sessions(operations: u32) -> Sessions {
+    let root = RootSpec { caps: Caps { operations, payload: u64::MAX }, ..ROOT };
+    let share = u8::try_from(100 / operations).unwrap();
+    testing::sessions(&root, &[SessionSpec { operations: Some(share), ..spec("a", None) }])
 }
 
 #[test]
 fn returned_credit_is_taken_or_announced() {
     every(|| {
         let sessions = sessions(10);
-        let (a, waiters) = (session(&sessions), Arc::new(Waiters::new(1)));
+        let (a, waiters) = (named(&sessions, "a"), Arc::new(Waiters::new(1)));
         assert!(a.credits.take(COST));
-        let other = {
-            let (a, waiters) = (Arc::clone(&a), Arc::clone(&waiters));
-            thread::spawn(move || {
-                let taken = a.credits.take(COST);
-                if !taken {
-                    waiters.wait(0, &a, COST);
-                }
-                taken
-            })
-        };
+        let own = Arc::clone(&a);
+        let other = beside(&waiters, move |waiters| {
+            let taken = own.credits.take(COST);
+            if !taken {
+                waiters.wait(0, &own, COST);
+            }
+            taken
+        });
         let told = waiters.give(&a, COST);
         let taken = other.join().unwrap();
         assert!(taken || !waiters.is_empty(0), "it waits for a credit that is there");
@@ -90,10 +87,10 @@ fn announcements_to_reactor_are_never_lost() {
     for others in [[1, 2], [1, 65]] {
         every(move || {
             let waiters = Arc::new(Waiters::new(1));
-            let told = others.map(|session| {
-                let waiters = Arc::clone(&waiters);
-                thread::spawn(move || waiters.tell(0, SessionId(session)))
-            });
+            let tell = |session| {
+                beside(&waiters, move |waiters: &Waiters| waiters.tell(0, SessionId(session)))
+            };
+            let told = others.map(tell);
             let mut heard = Vec::new();
             waiters.take(0, |session| heard.push(session));
             told.into_iter().for_each(|one| one.join().unwrap());
@@ -111,10 +108,7 @@ fn window_never_exceeds_limit_or_loses_slots() {
     every(|| {
         let window = Arc::new(Window::shared(WindowRule::Fixed(2), Sharing::Several));
         assert!(window.take(SLOT));
-        let other = {
-            let window = Arc::clone(&window);
-            thread::spawn(move || window.take(SLOT))
-        };
+        let other = beside(&window, |window| window.take(SLOT));
         let own = window.take(SLOT);
         let other = other.join().unwrap();
         assert!(own != other, "one of the two finds room");
@@ -129,10 +123,7 @@ fn budget_counts_all_use_in_period() {
     every(|| {
         let tally = Arc::new(Tally::default());
         tally.add(1, 100);
-        let other = {
-            let tally = Arc::clone(&tally);
-            thread::spawn(move || tally.add(2, 7))
-        };
+        let other = beside(&tally, |tally| tally.add(2, 7));
         // Late: it was charged in the period before.
         tally.take_back(1, 40);
         tally.add(2, 3);
@@ -149,13 +140,10 @@ fn class_starting_on_two_reactors_joins_level() {
         clock.begins(Class::High);
         clock.charge(&pace, Class::High, 1 << 20);
         clock.charge(&pace, Class::High, 256);
-        let other = {
-            let clock = Arc::clone(&clock);
-            thread::spawn(move || {
-                clock.begins(Class::Low);
-                clock.ends(Class::Low);
-            })
-        };
+        let other = beside(&clock, |clock| {
+            clock.begins(Class::Low);
+            clock.ends(Class::Low);
+        });
         clock.begins(Class::Low);
         other.join().unwrap();
         // Low's unused share while it was idle is gone: it cannot hold High back.
@@ -176,14 +164,6 @@ struct Reactor {
 }
 
 impl Reactor {
-    fn new(number: u32, device: &Arc<Device>, waiters: &Arc<Waiters>, a: &Arc<Session>) -> Self {
-        let order = OrderSettings::default();
-        let mut arbiter = Arbiter::new(number, &order, Arc::clone(waiters), 4);
-        arbiter.add_device(DEVICE, Arc::clone(device));
-        let flow = arbiter.flow(DEVICE, a, HostId(u64::from(number))).unwrap();
-        Self { arbiter, flow, got: None, woke: Reactors::NONE }
-    }
-
     fn send(&mut self, class: Class) -> EntryId {
         self.arbiter.enqueue(NOW, self.flow, class, Submission::of_host((), false, 4096)).unwrap()
     }
@@ -198,6 +178,26 @@ impl Reactor {
         }
     }
 
+    /// Looks for a command for the last time before it sleeps, on a thread of its own.
+    fn sleep(mut self) -> JoinHandle<Self> {
+        thread::spawn(move || {
+            self.pull(Arbiter::pull_before_sleep);
+            self
+        })
+    }
+
+    /// Does the same, and withdraws a command that it has not got then.
+    fn sleep_or_cancel(mut self, entry: EntryId) -> JoinHandle<Self> {
+        thread::spawn(move || {
+            self.pull(Arbiter::pull_before_sleep);
+            if self.got.is_none() {
+                self.arbiter.cancel(NOW, entry);
+                self.pull(Arbiter::pull_before_sleep);
+            }
+            self
+        })
+    }
+
     fn complete(&mut self) {
         let grant = self.got.take().expect("a command in the device");
         self.arbiter.complete(NOW, grant, true);
@@ -205,38 +205,34 @@ impl Reactor {
     }
 }
 
-/// Reactors of which the first has a command in the device, and the others have some that wait
-/// for it.
-fn reactors(count: u32, window: WindowRule, operations: u32) -> (Vec<Reactor>, Sessions) {
-    let sessions = sessions(operations);
-    let waiters = Arc::new(Waiters::new(count as usize));
-    let rules = DeviceRules { window, ..DeviceRules::default() };
-    let device = Arc::new(Device::new(rules, count as usize));
-    let a = session(&sessions);
-    let mut all: Vec<_> = (0..count).map(|n| Reactor::new(n, &device, &waiters, &a)).collect();
-    all[0].send(Class::High);
-    all[0].pull(Arbiter::pull);
-    assert!(all[0].got.is_some());
-    for reactor in all.iter_mut().skip(1) {
-        reactor.send(Class::High);
-    }
-    (all, sessions)
+/// Makes reactors that share a device, each with a flow of one of the sessions.
+fn reactors<const N: usize>(
+    window: WindowRule,
+    sessions: [&Arc<Session>; N],
+) -> ([Reactor; N], Arc<Device>) {
+    let device = Arc::new(Device::new(DeviceRules { window, ..DeviceRules::default() }, N));
+    let mut arbiters = testing::arbiters(N, &OrderSettings::default(), &device);
+    let reactors = sessions.map(|session| {
+        let mut arbiter = arbiters.remove(0);
+        let flow = arbiter.flow(DEVICE, session, HostId(arbiters.len() as u64)).unwrap();
+        Reactor { arbiter, flow, got: None, woke: Reactors::NONE }
+    });
+    (reactors, device)
 }
 
 /// Sends all reactors but the first to sleep while the first completes its command. Then each woken
 /// reactor proceeds, and wakes others in turn: each dispatches its command in the end.
-fn all_are_woken(count: u32, window: WindowRule, operations: u32) {
-    let (mut all, sessions) = reactors(count, window, operations);
-    let sleepers: Vec<_> = all
-        .split_off(1)
-        .into_iter()
-        .map(|mut reactor| {
-            thread::spawn(move || {
-                reactor.pull(Arbiter::pull_before_sleep);
-                reactor
-            })
-        })
-        .collect();
+fn all_are_woken<const N: usize>(window: WindowRule, operations: u32) {
+    let sessions = sessions(operations);
+    let mut all = Vec::from(reactors(window, [&named(&sessions, "a"); N]).0);
+    all[0].send(Class::High);
+    all[0].pull(Arbiter::pull);
+    assert!(all[0].got.is_some());
+    let mut sleepers = all.split_off(1);
+    for sleeper in &mut sleepers {
+        sleeper.send(Class::High);
+    }
+    let sleepers: Vec<_> = sleepers.into_iter().map(Reactor::sleep).collect();
     all[0].complete();
     all.extend(sleepers.into_iter().map(|sleeper| sleeper.join().unwrap()));
     let mut served = 1;
@@ -253,7 +249,7 @@ fn all_are_woken(count: u32, window: WindowRule, operations: u32) {
             all[woken as usize].pull(Arbiter::pull_before_sleep);
         }
     }
-    assert_eq!(served, count, "a reactor sleeps beside room for its command");
+    assert_eq!(served, N, "a reactor sleeps beside room for its command");
     for session in sessions.iter() {
         assert_eq!(session.credits.used().operations, 0, "credits of {}", session.name());
     }
@@ -261,13 +257,13 @@ fn all_are_woken(count: u32, window: WindowRule, operations: u32) {
 
 #[test]
 fn reactor_waiting_for_window_is_woken() {
-    many(|| all_are_woken(2, WindowRule::Fixed(1), 10));
+    many(|| all_are_woken::<2>(WindowRule::Fixed(1), 10));
 }
 
 #[test]
 fn reactor_waiting_for_credits_is_woken() {
-    many(|| all_are_woken(2, WindowRule::Off, 10));
-    many(|| all_are_woken(3, WindowRule::Off, 1));
+    many(|| all_are_woken::<2>(WindowRule::Off, 10));
+    many(|| all_are_woken::<3>(WindowRule::Off, 1));
 }
 
 #[test]
@@ -277,29 +273,14 @@ fn reactor_rejected_by_aborted_attempt_is_woken() {
         // a's only one: one takes a's, finds none of the root's, gives a's back and withdraws its
         // command. The other, which may have found none of a's just then, goes in the end.
         let sessions = sessions(1);
-        let waiters = Arc::new(Waiters::new(3));
-        let rules = DeviceRules { window: WindowRule::Off, ..DeviceRules::default() };
-        let device = Arc::new(Device::new(rules, 3));
-        let mut holds = Reactor::new(0, &device, &waiters, sessions.root());
+        let a = named(&sessions, "a");
+        let ([mut holds, mut gives_up, mut other], _) =
+            reactors(WindowRule::Off, [sessions.root(), &a, &a]);
         holds.send(Class::High);
         holds.pull(Arbiter::pull);
-        let a = session(&sessions);
-        let mut gives_up = Reactor::new(1, &device, &waiters, &a);
         let entry = gives_up.send(Class::High);
-        let mut other = Reactor::new(2, &device, &waiters, &a);
         other.send(Class::High);
-        let gives_up = thread::spawn(move || {
-            gives_up.pull(Arbiter::pull_before_sleep);
-            if gives_up.got.is_none() {
-                gives_up.arbiter.cancel(NOW, entry);
-                gives_up.pull(Arbiter::pull_before_sleep);
-            }
-            gives_up
-        });
-        let other = thread::spawn(move || {
-            other.pull(Arbiter::pull_before_sleep);
-            other
-        });
+        let (gives_up, other) = (gives_up.sleep_or_cancel(entry), other.sleep());
         holds.complete();
         let (mut gives_up, mut other) = (gives_up.join().unwrap(), other.join().unwrap());
         if gives_up.got.is_some() {
@@ -316,21 +297,12 @@ fn reactor_rejected_by_aborted_attempt_is_woken() {
 fn reactor_yielding_to_remote_class_is_woken() {
     many(|| {
         let sessions = sessions(1);
-        let root = sessions.root();
-        let waiters = Arc::new(Waiters::new(2));
-        let rules = DeviceRules { window: WindowRule::Off, ..DeviceRules::default() };
-        let device = Arc::new(Device::new(rules, 2));
-        let mut ahead = Reactor::new(0, &device, &waiters, root);
-        let mut behind = Reactor::new(1, &device, &waiters, root);
-        let low = Submission::of_host((), false, 4096);
-        let entry = behind.arbiter.enqueue(NOW, behind.flow, Class::Low, low).unwrap();
+        let ([mut ahead, mut behind], device) = reactors(WindowRule::Off, [sessions.root(); 2]);
+        let entry = behind.send(Class::Low);
         ahead.send(Class::High);
         let pace = Pace::new(&OrderSettings::default());
         device.clock.charge(&pace, Class::High, 1 << 20);
-        let ahead = thread::spawn(move || {
-            ahead.pull(Arbiter::pull_before_sleep);
-            ahead
-        });
+        let ahead = ahead.sleep();
         behind.arbiter.cancel(NOW, entry);
         behind.pull(Arbiter::pull);
         let ahead = ahead.join().unwrap();
@@ -342,7 +314,7 @@ fn reactor_yielding_to_remote_class_is_woken() {
 fn waiting_host_counts_in_each_reactor() {
     every(|| {
         let sessions = sessions(10);
-        let key = SpreadKey::new(&session(&sessions), HostId(1));
+        let key = SpreadKey::new(&named(&sessions, "a"), HostId(1));
         let spreads = Arc::new(Spreads::default());
         let life = move |spreads: &Spreads| {
             let spread = spreads.join(key);
@@ -353,10 +325,7 @@ fn waiting_host_counts_in_each_reactor() {
             spreads.leave(key);
         };
         let own = spreads.join(key);
-        let other = {
-            let spreads = Arc::clone(&spreads);
-            thread::spawn(move || life(&spreads))
-        };
+        let other = beside(&spreads, life);
         life(&spreads);
         other.join().unwrap();
         assert_eq!(own.reactors(Class::High), 0, "the host waits nowhere");
@@ -369,12 +338,8 @@ fn waiting_host_counts_in_each_reactor() {
 fn reactor_yielding_to_reactor_behind_is_woken() {
     many(|| {
         let sessions = sessions(10);
-        let root = sessions.root();
-        let waiters = Arc::new(Waiters::new(2));
-        let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };
-        let device = Arc::new(Device::new(rules, 2));
-        let mut behind = Reactor::new(0, &device, &waiters, root);
-        let mut ahead = Reactor::new(1, &device, &waiters, root);
+        let ([mut behind, mut ahead], device) =
+            reactors(WindowRule::Fixed(64), [sessions.root(); 2]);
         // One command of the reactor behind is worth 256 of the other's.
         let bytes = OrderSettings { unit: Unit::Bytes, ..OrderSettings::default() };
         behind.arbiter.set_order(&bytes);
@@ -384,10 +349,7 @@ fn reactor_yielding_to_reactor_behind_is_woken() {
         }
         ahead.send(Class::High);
         device.fairness.charge(Class::High, 1, 17 * 256, WHOLE);
-        let ahead = thread::spawn(move || {
-            ahead.pull(Arbiter::pull_before_sleep);
-            ahead
-        });
+        let ahead = ahead.sleep();
         behind.pull(Arbiter::pull_before_sleep);
         let ahead = ahead.join().unwrap();
         assert!(behind.got.is_some());
@@ -395,41 +357,24 @@ fn reactor_yielding_to_reactor_behind_is_woken() {
     });
 }
 
-/// Makes a reservation of a tenth of a second each second.
-fn reserve(session: &Arc<Session>) -> Reservation {
-    let overrides = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
-    let rules = DeviceRules { profile: overrides, ..DeviceRules::default() };
-    let profile = Device::new(rules, 1).profile().unwrap();
-    let terms = Terms::of(Budget::Operations(100), Nanos(1_000_000_000));
-    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
-    let reserved = Arc::new(Reserved::new(NOW, &admitted));
-    Reservation { session: Arc::clone(session), reserved }
-}
-
 #[test]
 fn reactor_yielding_to_reservation_is_woken() {
     many(|| {
         let sessions = sessions(10);
-        let a = session(&sessions);
-        let waiters = Arc::new(Waiters::new(2));
-        let rules = DeviceRules { window: WindowRule::Fixed(1), ..DeviceRules::default() };
-        let device = Arc::new(Device::new(rules, 2));
-        device.reserve(vec![reserve(&a)]);
-        let mut others = Reactor::new(0, &device, &waiters, sessions.root());
+        let a = named(&sessions, "a");
+        let ([mut others, mut reserves], device) =
+            reactors(WindowRule::Fixed(1), [sessions.root(), &a]);
+        device.reserve(vec![reservation(&a, (MS, 1), &per_second(100))]);
+        for arbiter in [&mut others.arbiter, &mut reserves.arbiter] {
+            arbiter.touch_device(DEVICE);
+            arbiter.settle(NOW, usize::MAX);
+        }
         others.send(Class::High);
         others.pull(Arbiter::pull);
         others.send(Class::High);
-        let mut reserves = Reactor::new(1, &device, &waiters, &a);
         let entry = reserves.send(Class::Low);
-        let reserves = thread::spawn(move || {
-            reserves.pull(Arbiter::pull_before_sleep);
-            // It is due, and withdraws its command where it has not got it.
-            if reserves.got.is_none() {
-                reserves.arbiter.cancel(NOW, entry);
-                reserves.pull(Arbiter::pull_before_sleep);
-            }
-            reserves
-        });
+        // The reserved command is due, and is withdrawn if it is not dispatched.
+        let reserves = reserves.sleep_or_cancel(entry);
         others.complete();
         others.pull(Arbiter::pull_before_sleep);
         let mut reserves = reserves.join().unwrap();

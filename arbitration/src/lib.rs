@@ -27,6 +27,8 @@ pub mod session;
 pub mod settings;
 mod sharing;
 mod sync;
+#[cfg(test)]
+mod testing;
 pub mod window;
 
 pub use reactors::Reactors;

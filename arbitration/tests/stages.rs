@@ -2,6 +2,7 @@
 //! flood, and containers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submission, Waiters};
@@ -9,12 +10,14 @@ use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
 use arbitration::reservation::{Broker, Budget, Overrides, Reserved, Terms};
-use arbitration::session::{HostId, Reservation, RootSpec, Session, SessionSpec, Sessions};
+use arbitration::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos};
 use units::Calendar;
 
 const DEVICE: DeviceId = DeviceId(0);
+const MS: u64 = 1_000_000;
+const START: Nanos = Nanos(1000 * MS);
 const SERVICE_NS: u64 = 100_000;
 const CHANNELS: usize = 4;
 
@@ -23,6 +26,8 @@ struct Bench {
     now: Nanos,
     arbiter: Arbiter<(usize, u64)>,
     device: Arc<Device>,
+    /// Flow and class of each source.
+    sources: Vec<(HostFlowId, Class)>,
     channels: Vec<Nanos>,
     flying: Calendar<u64>,
     grants: std::collections::HashMap<u64, (usize, Grant)>,
@@ -32,49 +37,61 @@ struct Bench {
     order: Vec<(usize, u64)>,
 }
 
-fn root() -> RootSpec {
-    RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX }
-}
-
 fn sessions(names: &[&str]) -> Sessions {
-    let specs: Vec<SessionSpec> = names
-        .iter()
-        .map(|name| SessionSpec { name: (*name).to_owned(), ..SessionSpec::default() })
-        .collect();
-    let mut sessions = Sessions::new(&root());
-    sessions.apply(Nanos(0), &root(), &specs).unwrap();
+    let root = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
+    let spec = |name: &&str| SessionSpec { name: (*name).to_owned(), ..SessionSpec::default() };
+    let specs: Vec<SessionSpec> = names.iter().map(spec).collect();
+    let mut sessions = Sessions::new(&root);
+    sessions.apply(Nanos(0), &root, &specs).unwrap();
     sessions
 }
 
 impl Bench {
-    fn new(rules: DeviceRules, reservations: Vec<Reservation>, sources: usize) -> Self {
+    /// Makes a source of each named session, with a host of its own.
+    fn new(
+        rules: DeviceRules,
+        sessions: &Sessions,
+        sources: &[(&str, Class)],
+        reservations: Vec<Reservation>,
+    ) -> Self {
         let device = Arc::new(Device::new(rules, 1));
         device.reserve(reservations);
         let order = OrderSettings::default();
         let mut arbiter = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 64);
         arbiter.add_device(DEVICE, Arc::clone(&device));
+        let flow = |(host, (name, class)): (u64, &(&str, Class))| {
+            let session = sessions.named(name).unwrap();
+            (arbiter.flow(DEVICE, session, HostId(host)).unwrap(), *class)
+        };
         Self {
-            now: Nanos(1_000_000_000),
+            now: START,
+            sources: (0..).zip(sources).map(flow).collect(),
             arbiter,
             device,
             channels: vec![Nanos(0); CHANNELS],
             flying: Calendar::new(),
             grants: std::collections::HashMap::new(),
             sent: 0,
-            served: vec![Vec::new(); sources],
+            served: vec![Vec::new(); sources.len()],
             order: Vec::new(),
         }
     }
 
-    fn flow(&mut self, session: &Arc<Session>, host: u64) -> HostFlowId {
-        self.arbiter.flow(DEVICE, session, HostId(host)).unwrap()
-    }
-
-    fn send(&mut self, source: usize, flow: HostFlowId, class: Class, lba: u64) {
+    fn send_to(&mut self, source: usize, lba: u64) {
         self.sent += 1;
         let submission =
             Submission { lba, blocks: 1, ..Submission::of_host((source, self.sent), false, 4096) };
+        let (flow, class) = self.sources[source];
         self.arbiter.enqueue(self.now, flow, class, submission).unwrap();
+    }
+
+    fn send(&mut self, source: usize, commands: usize) {
+        (0..commands).for_each(|_| self.send_to(source, 0));
+    }
+
+    fn output(&mut self, source: usize) {
+        let (flow, class) = self.sources[source];
+        self.arbiter.output(self.now, flow, class);
     }
 
     fn dispatch(&mut self) {
@@ -107,6 +124,25 @@ impl Bench {
         }
         done
     }
+
+    /// Runs until `end`. Each source from `first` on replaces its served commands.
+    fn run(&mut self, end: Nanos, first: usize) {
+        while self.now < end {
+            for source in self.step(end) {
+                self.send(source, usize::from(source >= first));
+            }
+        }
+    }
+
+    /// Asserts that a source had so many commands served in each of these periods since the start.
+    fn assert_served(&self, source: usize, periods: Range<u64>, length: u64, least: usize) {
+        for period in periods {
+            let [from, to] = [period, period + 1].map(|n| START.after(n * length));
+            let got = self.served[source].iter().filter(|at| **at > from && **at <= to).count();
+            // A command dispatched at a period's end completes in the next.
+            assert!(got + 4 >= least, "source {source}, period {period}: {got} of {least}");
+        }
+    }
 }
 
 /// Makes the rules of a device that carries out four commands at once.
@@ -124,59 +160,40 @@ fn terms(operations: u64, period: u64) -> Terms {
     Terms::of(Budget::Operations(operations), Nanos(period))
 }
 
-/// Counts the commands that were complete after `from`, and by `to`.
-fn served_within(served: &[Nanos], from: Nanos, to: Nanos) -> usize {
-    served.iter().filter(|at| **at > from && **at <= to).count()
+/// Reserves parts of a device that carries out four commands at once.
+fn reserve(sessions: &Sessions, asked: &[(&str, Terms)]) -> Vec<Reservation> {
+    let profile = Device::new(four_at_once(), 1).profile().unwrap();
+    let mut already = Vec::new();
+    let reservation = |(name, terms): &(&str, Terms)| {
+        let admitted = Broker::admit(&profile, &already, 20, terms).unwrap();
+        already.push(admitted);
+        let reserved = Arc::new(Reserved::new(START, &admitted));
+        Reservation { session: Arc::clone(sessions.named(name).unwrap()), reserved }
+    };
+    asked.iter().map(reservation).collect()
 }
 
 #[test]
 fn f3_reservations_are_kept_in_every_period_while_others_flood() {
-    const PERIOD: u64 = 100_000_000;
+    const PERIOD: u64 = 100 * MS;
     let sessions = sessions(&["a", "b", "flood"]);
-    let rules = four_at_once();
     // 4,000 commands in each period: a quarter and an eighth of them are reserved.
-    let profile = Device::new(rules, 1).profile().unwrap();
-    let mut already = Vec::new();
-    let (mut reserved, mut reservations) = (Vec::new(), Vec::new());
-    for (name, operations) in [("a", 1000), ("b", 500)] {
-        let terms = terms(operations, PERIOD);
-        let admitted = Broker::admit(&profile, &already, 20, &terms).unwrap();
-        already.push(admitted);
-        let running = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
-        reserved.push(Arc::clone(&running));
-        let session = Arc::clone(sessions.named(name).unwrap());
-        reservations.push(Reservation { session, reserved: running });
-    }
-    let mut bench = Bench::new(rules, reservations, 3);
+    let reserved = reserve(&sessions, &[("a", terms(1000, PERIOD)), ("b", terms(500, PERIOD))]);
     // The reserved ones are of the class with the least weight.
-    let flow = |(name, host)| bench.flow(sessions.named(name).unwrap(), host);
-    let flows: Vec<HostFlowId> = ["a", "b", "flood"].into_iter().zip(0..).map(flow).collect();
-    let classes = [Class::Low, Class::Low, Class::High];
+    let sources = [("a", Class::Low), ("b", Class::Low), ("flood", Class::High)];
+    let mut bench = Bench::new(four_at_once(), &sessions, &sources, reserved.clone());
     for (source, depth) in [(0, 16), (1, 16), (2, 256)] {
-        for _ in 0..depth {
-            bench.send(source, flows[source], classes[source], 0);
-        }
+        bench.send(source, depth);
     }
-    let start = bench.now;
-    let end = start.after(20 * PERIOD);
-    while bench.now < end {
-        for source in bench.step(end) {
-            bench.send(source, flows[source], classes[source], 0);
-        }
-    }
+    bench.run(START.after(20 * PERIOD), 0);
     for (source, least) in [(0, 1000), (1, 500)] {
-        for period in 0..20 {
-            let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
-            let got = served_within(&bench.served[source], from, to);
-            // A command dispatched at a period's end completes in the next.
-            assert!(got + 4 >= least, "source {source}, period {period}: {got} of {least}");
-        }
-        let (periods, kept) = reserved[source].kept();
+        bench.assert_served(source, 0..20, PERIOD, least);
+        let (periods, kept) = reserved[source].reserved.kept();
         assert!(periods >= 19 && kept == periods, "{kept} of {periods}");
     }
     // The budgets are due bit by bit: the others are not stopped at the begin of every period.
     let longest = bench.served[2].windows(2).map(|two| two[1].ns_since(two[0])).max();
-    assert!(longest < Some(5_000_000), "{longest:?} ns without a command of the flood");
+    assert!(longest < Some(5 * MS), "{longest:?} ns without a command of the flood");
     let total: usize = bench.served.iter().map(Vec::len).sum();
     assert!(total >= 79_500, "the device is kept busy: {total}");
 }
@@ -186,39 +203,25 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
 fn longest_of_bursts(terms: &Terms) -> (u64, Arc<Reserved>) {
     let names: Vec<String> = (0..=200).map(|n| n.to_string()).collect();
     let sessions = sessions(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let rules = four_at_once();
-    let profile = Device::new(rules, 1).profile().unwrap();
-    let admitted = Broker::admit(&profile, &[], 20, terms).unwrap();
-    let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
-    let session = Arc::clone(sessions.named("0").unwrap());
-    let running = Arc::clone(&reserved);
-    let mut bench = Bench::new(rules, vec![Reservation { session, reserved: running }], 201);
-    let flow = |name: &String| bench.flow(sessions.named(name).unwrap(), 1);
-    let flows: Vec<HostFlowId> = names.iter().map(flow).collect();
-    (1..=200).for_each(|source| bench.send(source, flows[source], Class::Low, 0));
+    let sources: Vec<_> = names.iter().map(|name| (name.as_str(), Class::Low)).collect();
+    let all = reserve(&sessions, &[("0", *terms)]);
+    let reserved = Arc::clone(&all[0].reserved);
+    let mut bench = Bench::new(four_at_once(), &sessions, &sources, all);
+    (1..=200).for_each(|source| bench.send(source, 1));
     let mut longest = 0;
     for _ in 0..10 {
         let (from, before) = (bench.now, bench.served[0].len());
-        (0..8).for_each(|_| bench.send(0, flows[0], Class::Low, 0));
-        let end = from.after(1_000_000_000);
-        while bench.now < end {
-            for source in bench.step(end) {
-                if source > 0 {
-                    bench.send(source, flows[source], Class::Low, 0);
-                }
-            }
-        }
+        bench.send(0, 8);
+        bench.run(from.after(1000 * MS), 1);
         // An incomplete command takes longer than this.
-        let took =
-            |at: usize| bench.served[0].get(at).map_or(1_000_000_000, |at| at.ns_since(from));
-        longest = longest.max(took(before + 7));
+        let took = bench.served[0].get(before + 7).map_or(1000 * MS, |at| at.ns_since(from));
+        longest = longest.max(took);
     }
     (longest, reserved)
 }
 
 #[test]
 fn f1_a_burst_is_complete_within_the_allowed_latency() {
-    const MS: u64 = 1_000_000;
     let plain = terms(20, 1000 * MS);
     let (longest, _) = longest_of_bursts(&plain);
     assert!(longest > 9 * MS, "a budget of the rate alone is due bit by bit: {longest} ns");
@@ -236,34 +239,16 @@ fn f1_a_burst_is_complete_within_the_allowed_latency() {
 /// period. Three others flood it with Urgent from the 20th period on, and perhaps another with
 /// High. Checks that the tenant gets its reservation in each of 40 periods.
 fn beside_urgent(class: Class, high: bool) {
-    const PERIOD: u64 = 2_000_000;
+    const PERIOD: u64 = 2 * MS;
     let sessions = sessions(&["a", "b", "c", "d", "high"]);
-    let rules = four_at_once();
-    let profile = Device::new(rules, 1).profile().unwrap();
-    let admitted = Broker::admit(&profile, &[], 20, &terms(40, PERIOD)).unwrap();
-    let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
-    let session = Arc::clone(sessions.named("a").unwrap());
-    let mut bench = Bench::new(rules, vec![Reservation { session, reserved }], 5);
-    let flow = |(name, host)| bench.flow(sessions.named(name).unwrap(), host);
-    let flows: Vec<_> = ["a", "b", "c", "d", "high"].into_iter().zip(0..).map(flow).collect();
-    let classes = [class, Class::Urgent, Class::Urgent, Class::Urgent, Class::High];
-    let start = bench.now;
+    let reserved = reserve(&sessions, &[("a", terms(40, PERIOD))]);
+    let urgent = ["b", "c", "d"].map(|name| (name, Class::Urgent));
+    let sources = [&[("a", class)][..], &urgent, &[("high", Class::High)]].concat();
+    let mut bench = Bench::new(four_at_once(), &sessions, &sources, reserved);
     for (from, to, sources) in [(0, 20, &[0, 4][..=usize::from(high)]), (20, 40, &[1, 2, 3][..])] {
-        for &source in sources {
-            (0..64).for_each(|_| bench.send(source, flows[source], classes[source], 0));
-        }
-        let end = start.after(to * PERIOD);
-        while bench.now < end {
-            for source in bench.step(end) {
-                bench.send(source, flows[source], classes[source], 0);
-            }
-        }
-        for period in from..to {
-            let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
-            let got = served_within(&bench.served[0], from, to);
-            // What was dispatched at a period's end is complete in the next.
-            assert!(got + 4 >= 40, "{class:?}, period {period}: {got} of 40");
-        }
+        sources.iter().for_each(|source| bench.send(*source, 64));
+        bench.run(START.after(to * PERIOD), 0);
+        bench.assert_served(0, from..to, PERIOD, 40);
     }
     let urgent: usize = bench.served[1..4].iter().map(Vec::len).sum();
     assert!(urgent > 20 * 8, "Urgent has its share of what is left: {urgent}");
@@ -281,39 +266,14 @@ fn f3_urgent_reservations_are_kept_beside_others() {
 
 #[test]
 fn f1_a_groups_reservation_covers_the_sessions_below_it() {
-    let specs: Vec<SessionSpec> = [("group", None), ("one", Some("group")), ("flood", None)]
-        .into_iter()
-        .map(|(name, parent): (&str, Option<&str>)| SessionSpec {
-            name: name.to_owned(),
-            parent: parent.map(str::to_owned),
-            ..SessionSpec::default()
-        })
-        .collect();
-    let mut sessions = Sessions::new(&root());
-    sessions.apply(Nanos(0), &root(), &specs).unwrap();
-    let rules = DeviceRules { window: WindowRule::Fixed(4), ..DeviceRules::default() };
-    let overrides =
-        Overrides { mean: Some(Nanos(SERVICE_NS)), parallelism: Some(4), ..Overrides::default() };
-    let profile = Device::new(DeviceRules { profile: overrides, ..rules }, 1).profile().unwrap();
-    let terms = terms(15_000, 1_000_000_000);
-    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
-    let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
-    let session = Arc::clone(sessions.named("group").unwrap());
-    let mut bench = Bench::new(rules, vec![Reservation { session, reserved }], 2);
-    let [one, flood] = ["one", "flood"].map(|name| sessions.named(name).unwrap());
-    let flows = [bench.flow(one, 1), bench.flow(flood, 2)];
-    let classes = [Class::Low, Class::High];
-    for source in 0..2 {
-        for _ in 0..64 {
-            bench.send(source, flows[source], classes[source], 0);
-        }
-    }
-    let end = bench.now.after(1_000_000_000);
-    while bench.now < end {
-        for source in bench.step(end) {
-            bench.send(source, flows[source], classes[source], 0);
-        }
-    }
+    let mut sessions = sessions(&["group", "flood"]);
+    let (name, parent) = ("one".to_owned(), Some("group".to_owned()));
+    sessions.put(Nanos(0), &SessionSpec { name, parent, ..SessionSpec::default() }).unwrap();
+    let reserved = reserve(&sessions, &[("group", terms(15_000, 1000 * MS))]);
+    let sources = [("one", Class::Low), ("flood", Class::High)];
+    let mut bench = Bench::new(four_at_once(), &sessions, &sources, reserved);
+    (0..2).for_each(|source| bench.send(source, 64));
+    bench.run(START.after(1000 * MS), 0);
     // By its class it would have a fourth of 40,000.
     assert!(bench.served[0].len() >= 14_900, "{}", bench.served[0].len());
 }
@@ -322,34 +282,30 @@ fn f1_a_groups_reservation_covers_the_sessions_below_it() {
 fn e5_urgent_keeps_its_latency_under_a_flood() {
     // A drive that carries out 64 commands at a time; the window holds no more.
     let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };
-    let mut bench = Bench::new(rules, Vec::new(), 4);
+    let sources = Class::ALL.map(|class| ("root", class));
+    let mut bench = Bench::new(rules, &sessions(&[]), &sources, Vec::new());
     bench.channels = vec![Nanos(0); 64];
-    let sessions = sessions(&[]);
-    let root = sessions.named("root").unwrap();
-    let flows: Vec<HostFlowId> = (0..4).map(|host| bench.flow(root, host)).collect();
-    let classes = [Class::Urgent, Class::High, Class::Medium, Class::Low];
     let mut random = fastrand::Rng::with_seed(99);
     for source in 1..4 {
         for _ in 0..1000 {
             // Channels become free at different moments, as those of drives do.
-            bench.channels[random.usize(..64)] = bench.now.after(random.u64(..1 << 17));
-            bench.send(source, flows[source], classes[source], 0);
+            bench.channels[random.usize(..64)] = START.after(random.u64(..1 << 17));
+            bench.send(source, 1);
         }
     }
-    let start = bench.now;
-    let end = start.after(1_000_000_000);
-    let (mut next, mut sent, mut latencies) = (start, Nanos(0), Vec::new());
+    let end = START.after(1000 * MS);
+    let (mut next, mut sent, mut latencies) = (START, Nanos(0), Vec::new());
     let mut before = Vec::new();
     while bench.now < end {
         if bench.now >= next {
             sent = bench.now;
-            bench.send(0, flows[0], Class::Urgent, 0);
+            bench.send(0, 1);
             before.push(bench.order.len());
             next = Nanos::MAX;
         }
         for source in bench.step(end) {
             if source > 0 {
-                bench.send(source, flows[source], classes[source], 0);
+                bench.send(source, 1);
             } else {
                 latencies.push(bench.now.ns_since(sent));
                 next = bench.now.after(37_000);
@@ -367,6 +323,13 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
     assert!(p99 * 10 <= SERVICE_NS * 11, "p99 {p99} ns under load, {SERVICE_NS} ns alone");
 }
 
+/// Makes the rules of a device that carries out one command at a time, in the order of containers.
+fn by_place(capacity: usize, deadline_ns: u64) -> DeviceRules {
+    let containers = ContainerRules { scheduler: Scheduler::Containers, capacity, deadline_ns };
+    let (window, containers) = (WindowRule::Fixed(1), Some(containers));
+    DeviceRules { window, containers, ..DeviceRules::default() }
+}
+
 /// The time at which a user sees an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outputs {
@@ -381,38 +344,28 @@ enum Outputs {
 /// head, which has enough to do where it is; after ten containers of nine commands, each ended by
 /// an output or not.
 fn wait_of_a_container(outputs: Outputs) -> u64 {
-    const MS: u64 = 1_000_000;
-    let sessions = sessions(&[]);
-    let root = sessions.named("root").unwrap();
-    let containers =
-        ContainerRules { scheduler: Scheduler::Containers, capacity: 16, deadline_ns: 100 * MS };
-    let rules = DeviceRules {
-        window: WindowRule::Fixed(1),
-        containers: Some(containers),
-        ..DeviceRules::default()
-    };
-    let mut bench = Bench::new(rules, Vec::new(), 2);
-    let flows = [bench.flow(root, 1), bench.flow(root, 2)];
+    let sources = [("root", Class::High), ("root", Class::Low)];
+    let mut bench = Bench::new(by_place(16, 100 * MS), &sessions(&[]), &sources, Vec::new());
     for round in 0..90 {
-        bench.send(0, flows[0], Class::High, 1 << 40);
+        bench.send_to(0, 1 << 40);
         if outputs == Outputs::Behind && round % 9 == 8 {
-            bench.arbiter.output(bench.now, flows[0], Class::High);
+            bench.output(0);
         }
         bench.step(bench.now);
         bench.step(bench.now.after(SERVICE_NS));
         bench.now = bench.now.after(100 * MS);
         if outputs == Outputs::After && round % 9 == 8 {
-            bench.arbiter.output(bench.now, flows[0], Class::High);
+            bench.output(0);
         }
     }
     let (sent, served, mut place) = (bench.now, bench.served[0].len(), 0);
     let mut near = |bench: &mut Bench| {
         place += 8;
-        bench.send(1, flows[1], Class::Low, place);
+        bench.send_to(1, place);
     };
     (0..4).for_each(|_| near(&mut bench));
     bench.step(bench.now);
-    bench.send(0, flows[0], Class::High, 1 << 40);
+    bench.send_to(0, 1 << 40);
     while bench.served[0].len() == served && bench.now < sent.after(2000 * MS) {
         for source in bench.step(sent.after(2000 * MS)) {
             if source == 1 {
@@ -439,25 +392,14 @@ fn i2_outputs_postpone_containers() {
 #[test]
 fn i3_containers_lose_nothing_and_end_at_outputs() {
     let sessions = sessions(&["a", "b"]);
-    let [a, b] = ["a", "b"].map(|name| sessions.named(name).unwrap());
-    let rules = DeviceRules {
-        window: WindowRule::Fixed(1),
-        containers: Some(ContainerRules {
-            scheduler: Scheduler::Containers,
-            capacity: 32,
-            deadline_ns: 20_000_000,
-        }),
-        ..DeviceRules::default()
-    };
-    let mut bench = Bench::new(rules, Vec::new(), 2);
-    let flows = [bench.flow(a, 1), bench.flow(b, 2)];
+    let sources = [("a", Class::Low), ("b", Class::Low)];
+    let mut bench = Bench::new(by_place(32, 20 * MS), &sessions, &sources, Vec::new());
     let mut random = fastrand::Rng::with_seed(12_345);
     for round in 0..500 {
         let source = round % 2;
-        let place = random.u64(..1 << 24) + source as u64 * (1 << 30);
-        bench.send(source, flows[source], Class::Low, place);
+        bench.send_to(source, random.u64(..1 << 24) + source as u64 * (1 << 30));
         if round % 10 == 9 {
-            bench.arbiter.output(bench.now, flows[source], Class::Low);
+            bench.output(source);
         }
     }
     let end = bench.now.after(10_000_000_000);
@@ -468,7 +410,7 @@ fn i3_containers_lose_nothing_and_end_at_outputs() {
     let changes = bench.order.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
     assert!(changes < 150, "the head stays with a stream for a while: {changes} changes");
     assert!(bench.device.window.in_use() < 1e-9);
-    for flow in flows {
+    for (flow, _) in bench.sources {
         bench.arbiter.release(flow);
     }
     assert!(bench.arbiter.retire_device(bench.now, DEVICE, 0, &mut Vec::new()));

@@ -3,11 +3,9 @@
 //! change.
 
 use std::collections::BTreeMap;
-
-use proptest::prelude::*;
-
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use units::{Class, Nanos, QueueWeights};
 
 use super::device_sessions::DeviceSessions;
@@ -18,12 +16,10 @@ use crate::limit::{Rate, Rates};
 use crate::reservation::{Broker, Budget, Overrides, Reserved, Terms};
 use crate::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
 use crate::settings::WindowRule;
+use crate::testing::{MS, SECOND, by_place, iops, named, spec};
 
 const ROOT: RootSpec =
     RootSpec { caps: Caps { operations: 50, payload: u64::MAX }, bounded: false, queue: u32::MAX };
-
-/// A limit on one direction.
-const SLOW: Rates = Rates { iops: Rate::per_second(1000), bandwidth: None };
 
 /// Numbers of objects, or of places for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,7 +146,7 @@ impl Life {
     fn new() -> Self {
         let order = OrderSettings::default();
         Self {
-            now: Nanos(1_000_000_000),
+            now: Nanos(SECOND),
             sessions: Sessions::new(&ROOT),
             specs: BTreeMap::new(),
             names: 0,
@@ -181,13 +177,12 @@ impl Life {
         let above = one(&self.specs, kind / 4).filter(|_| !kind.is_multiple_of(3));
         self.names += 1;
         let name = |number: u32| format!("s{number}");
-        let spec = SessionSpec {
-            name: name(self.names),
-            parent: above.map(name),
-            operations: (kind % 4 == 1).then_some(4),
-            iops: if kind % 4 == 2 { Rate::per_second(1000) } else { None },
-            writes: if kind % 4 == 3 { SLOW } else { Rates::default() },
-            ..SessionSpec::default()
+        let plain = spec(&name(self.names), above.map(name).as_deref());
+        let spec = match kind % 4 {
+            1 => SessionSpec { operations: Some(4), ..plain },
+            2 => SessionSpec { iops: Rate::per_second(1000), ..plain },
+            3 => SessionSpec { writes: iops(1000), ..plain },
+            _ => plain,
         };
         if self.sessions.put(self.now, &spec).is_ok() {
             self.specs.insert(self.names, spec);
@@ -213,12 +208,13 @@ impl Life {
         let Some(number) = one(&self.specs, which) else { return };
         let spec = self.specs.get_mut(&number).unwrap();
         let before = spec.clone();
+        let toggle = |rates: Rates| if rates.is_limited() { Rates::default() } else { iops(1000) };
         match which % 5 {
             0 => spec.operations = spec.operations.is_none().then_some(3),
             1 => spec.iops = if spec.iops.is_none() { Rate::per_second(500) } else { None },
             2 => spec.payload = spec.payload.is_none().then_some(2),
-            3 => spec.reads = if spec.reads.is_limited() { Rates::default() } else { SLOW },
-            _ => spec.writes = if spec.writes.is_limited() { Rates::default() } else { SLOW },
+            3 => spec.reads = toggle(spec.reads),
+            _ => spec.writes = toggle(spec.writes),
         }
         if self.sessions.put(self.now, spec).is_err() {
             *spec = before;
@@ -237,8 +233,8 @@ impl Life {
     fn change_reservation(&mut self, which: u32) {
         let Some(device) = one(&self.devices, which) else { return };
         let Some(number) = one(&self.specs, which / 3) else { return };
-        let session = Arc::clone(self.sessions.named(&self.specs[&number].name).unwrap());
-        let terms = Terms::of(Budget::Operations(100), Nanos(100_000_000));
+        let session = named(&self.sessions, &self.specs[&number].name);
+        let terms = Terms::of(Budget::Operations(100), Nanos(100 * MS));
         let profile = self.devices[&device].profile().unwrap();
         let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
         let bounded = self.devices[&device].is_bounded();
@@ -258,17 +254,9 @@ impl Life {
         let id = (0..).find(free).unwrap();
         let window =
             if kind.is_multiple_of(3) { WindowRule::Off } else { WindowRule::Fixed(1 + kind % 5) };
-        let containers = kind.is_multiple_of(5).then_some(crate::device::ContainerRules {
-            scheduler: crate::container::Scheduler::Containers,
-            capacity: 8,
-            deadline_ns: 20_000_000,
-        });
-        let profile = Overrides {
-            mean: Some(Nanos(10_000)),
-            worst: Some(Nanos(10_000)),
-            parallelism: Some(8),
-            seeks: kind.is_multiple_of(7),
-        };
+        let containers = by_place(8).filter(|_| kind.is_multiple_of(5));
+        let (time, seeks) = (Some(Nanos(10_000)), kind.is_multiple_of(7));
+        let profile = Overrides { mean: time, worst: time, parallelism: Some(8), seeks };
         let rules = DeviceRules { window, containers, profile };
         // Another reactor may use the device: then hosts' shares are counted.
         let device = Arc::new(Device::new(rules, 1 + kind as usize % 2));
@@ -291,10 +279,10 @@ impl Life {
     fn add_flow(&mut self, which: u32) {
         let Some(device) = one(&self.devices, which) else { return };
         let session = match one(&self.specs, which / 7) {
-            Some(number) if !which.is_multiple_of(6) => self.specs[&number].name.clone(),
-            _ => "root".to_owned(),
+            Some(number) if !which.is_multiple_of(6) => self.specs[&number].name.as_str(),
+            _ => "root",
         };
-        let session = Arc::clone(self.sessions.named(&session).unwrap());
+        let session = named(&self.sessions, session);
         let host = HostId(u64::from(which % 3));
         let flow = match self.controllers.get(which as usize % 5) {
             Some(weights) => {
@@ -465,10 +453,9 @@ fn used(gone: u32, flows: u32) -> Life {
     let mut life = Life::new();
     let add = |life: &mut Life, n: u32| {
         life.arbiter.add_device(DeviceId(n), Arc::new(Device::new(DeviceRules::default(), 1)));
-        let spec = SessionSpec { name: format!("n{n}"), ..SessionSpec::default() };
-        life.sessions.put(life.now, &spec).unwrap();
-        let session = Arc::clone(life.sessions.named(&spec.name).unwrap());
-        life.arbiter.flow(DeviceId(n), &session, HostId(1)).unwrap()
+        let name = format!("n{n}");
+        life.sessions.put(life.now, &spec(&name, None)).unwrap();
+        life.arbiter.flow(DeviceId(n), life.sessions.named(&name).unwrap(), HostId(1)).unwrap()
     };
     for n in 0..gone {
         let flow = add(&mut life, flows + n);
@@ -498,16 +485,11 @@ fn work(life: &mut Life, change: impl FnOnce(&mut Life)) -> usize {
 #[test]
 fn change_cost_is_independent_of_table_sizes() {
     let costs = |gone, flows| {
-        let mut life = used(gone, flows);
-        let life = &mut life;
-        let limited = SessionSpec {
-            name: "n0".to_owned(),
-            iops: Rate::per_second(10),
-            ..SessionSpec::default()
-        };
+        let life = &mut used(gone, flows);
+        let limited = |name| SessionSpec { iops: Rate::per_second(10), ..spec(name, None) };
         let id = DeviceId(flows + 1);
         [
-            work(life, |life| life.sessions.put(life.now, &limited).unwrap()),
+            work(life, |life| life.sessions.put(life.now, &limited("n0")).unwrap()),
             work(life, |life| {
                 let order = OrderSettings { burst: 9, ..OrderSettings::default() };
                 life.arbiter.set_order(&order);
@@ -517,25 +499,17 @@ fn change_cost_is_independent_of_table_sizes() {
                 life.arbiter.add_device(id, device);
             }),
             work(life, |life| {
-                let spec = SessionSpec { name: "new".to_owned(), ..SessionSpec::default() };
-                life.sessions.put(life.now, &spec).unwrap();
-                let session = Arc::clone(life.sessions.named("new").unwrap());
-                life.arbiter.flow(id, &session, HostId(7)).unwrap();
+                life.sessions.put(life.now, &spec("new", None)).unwrap();
+                let session = life.sessions.named("new").unwrap();
+                life.arbiter.flow(id, session, HostId(7)).unwrap();
             }),
             work(life, |life| life.arbiter.touch_device(id)),
             work(life, |life| {
                 life.sessions.remove(life.now, "new");
                 assert!(life.arbiter.retire_device(life.now, id, 10, &mut Vec::new()));
             }),
-            work(life, |life| {
-                // A session without flows has nothing here.
-                let spec = SessionSpec {
-                    name: "elsewhere".to_owned(),
-                    iops: Rate::per_second(1),
-                    ..SessionSpec::default()
-                };
-                life.sessions.put(life.now, &spec).unwrap();
-            }),
+            // A session without flows has nothing here.
+            work(life, |life| life.sessions.put(life.now, &limited("elsewhere")).unwrap()),
         ]
     };
     let few = costs(0, 1);

@@ -117,20 +117,16 @@ impl CreditSets {
 
 #[cfg(test)]
 mod tests {
-    use units::Nanos;
-
     use super::*;
     use crate::credit::Caps;
-    use crate::session::{RootSpec, SessionSpec, Sessions};
+    use crate::session::{RootSpec, SessionSpec};
+    use crate::testing::{ROOT, sessions, spec};
 
     #[test]
     fn command_takes_credits_of_whole_line_or_none() {
-        let caps = Caps { operations: 10, payload: u64::MAX };
-        let root = RootSpec { caps, bounded: true, queue: u32::MAX };
-        let name = "a".to_owned();
-        let spec = SessionSpec { name, operations: Some(50), ..SessionSpec::default() };
-        let mut sessions = Sessions::new(&root);
-        sessions.put(Nanos(0), &spec).unwrap();
+        let root = RootSpec { caps: Caps { operations: 10, payload: u64::MAX }, ..ROOT };
+        let half = SessionSpec { operations: Some(50), ..spec("a", None) };
+        let sessions = sessions(&root, &[half]);
         let line = [sessions.named("a").unwrap(), sessions.root()].map(Arc::clone);
         let used = || line.each_ref().map(|session| session.credits.used().operations);
 

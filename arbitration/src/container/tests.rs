@@ -8,8 +8,7 @@ use units::Nanos;
 
 use super::order::Order;
 use super::{DiskSet, Need, Predictor, Promise, Scheduler, SetRequest};
-
-const MS: u64 = 1_000_000;
+use crate::testing::MS;
 
 fn at(ms: u64) -> Nanos {
     Nanos(ms * MS)

@@ -8,8 +8,7 @@ use proptest::prelude::*;
 use super::turns::Turns;
 use super::*;
 use crate::overload::{RetryDelays, WAIT_MAX};
-
-const SECOND: u64 = 1_000_000_000;
+use crate::testing::SECOND;
 
 fn limiter(rate: u64) -> Limiter {
     Limiter::new(Rate::per_second(rate))
@@ -50,6 +49,23 @@ fn least(passed: &Passed, span: u64, end: u64) -> u64 {
     least
 }
 
+/// Returns the sum of the amounts.
+fn total(passed: &[(u64, u64)]) -> u64 {
+    passed.iter().map(|(_, amount)| amount).sum()
+}
+
+/// Takes an amount, or charges it after a check (`split`), if the limit permits.
+fn passes(limiter: &Limiter, now: Nanos, asked: Nanos, amount: u64, split: bool) -> bool {
+    if !split {
+        return limiter.take(now, amount).is_ok();
+    }
+    let may_pass = limiter.check(now).is_ok();
+    if may_pass {
+        limiter.charge(now, asked, amount);
+    }
+    may_pass
+}
+
 /// Runs a user who always has work and asks at these intervals, until `end`.
 fn backlogged(limiter: &Limiter, gaps: &[u64], amounts: &[u64], split: bool, end: u64) -> Passed {
     let mut gaps = gaps.iter().copied().cycle();
@@ -58,10 +74,7 @@ fn backlogged(limiter: &Limiter, gaps: &[u64], amounts: &[u64], split: bool, end
     let mut asked = Nanos::ZERO;
     while now < end {
         let time = Nanos(now);
-        while if split { limiter.check(time) } else { limiter.take(time, amount) }.is_ok() {
-            if split {
-                limiter.charge(time, asked, amount);
-            }
+        while passes(limiter, time, asked, amount, split) {
             passed.push((now, amount));
             amount = amounts.next().unwrap();
         }
@@ -131,12 +144,11 @@ proptest! {
                 asked = now;
                 now += 1_000_000;
             }
-            let got: u64 = passed[first..].iter().map(|(_, amount)| amount).sum();
+            let got = total(&passed[first..]);
             let due = rate as f64 * (now - 1_000_000 - start) as f64 / 1e9;
             prop_assert!(got as f64 >= due * 0.999 - largest, "{got} of {due}");
             if start == 0 {
-                let at_once = passed.iter().take_while(|(at, _)| *at == 0);
-                let at_once: u64 = at_once.map(|(_, amount)| amount).sum();
+                let at_once = total(&passed[..passed.partition_point(|(at, _)| *at == 0)]);
                 // Without a burst, the first command is a part of the depth.
                 let first = if burst > TOLERANCE.0 { 0.0 } else { largest };
                 prop_assert!(at_once as f64 >= rate as f64 * depth * 0.999 - first, "{at_once} saved");
@@ -209,8 +221,7 @@ proptest! {
             let most = most(&passed, span) as f64;
             prop_assert!(most <= bound, "{most} of {bound} in {span} ns");
         }
-        let got: u64 = passed.iter().map(|(_, amount)| amount).sum();
-        let due = rate as f64 * now as f64 / 1e9;
+        let (got, due) = (total(&passed), rate as f64 * now as f64 / 1e9);
         prop_assert!(most_late > 1000 || got as f64 >= due * 0.999 - 2.0 * largest, "{got} of {due}");
     }
 
@@ -263,57 +274,41 @@ proptest! {
 
 #[test]
 fn two_threads_together_keep_the_limit() {
+    const RATE: u64 = 300_000_000;
+    const LARGEST: u64 = 65536;
     for split in [false, true] {
-        let (rate, largest, end) = (300_000_000, 65536, 3 * SECOND);
-        let limiter = limiter(rate);
+        let limiter = limiter(RATE);
         let (clock, all) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        // Both move the clock, in steps of up to 0.1 ms.
+        let run = &|seed| {
+            let (mut passed, mut random) = (Vec::new(), fastrand::Rng::with_seed(seed));
+            loop {
+                let step = random.u64(..100_000);
+                let now = clock.fetch_add(step, Ordering::SeqCst) + step;
+                if now >= 3 * SECOND {
+                    return all.lock().unwrap().extend(passed);
+                }
+                let amount = random.u64(512..LARGEST);
+                while passes(&limiter, Nanos(now), Nanos(now), amount, split) {
+                    passed.push((now, amount));
+                }
+            }
+        };
         thread::scope(|scope| {
-            for seed in [1_u64, 2] {
-                let (limiter, clock, all) = (&limiter, &clock, &all);
-                scope.spawn(move || {
-                    let passed = one_of_two(limiter, clock, seed, split, largest, end);
-                    all.lock().unwrap().extend(passed);
-                });
+            for seed in [1, 2] {
+                scope.spawn(move || run(seed));
             }
         });
         let mut passed = all.into_inner().unwrap();
         passed.sort_unstable();
         for (span, tolerance) in [(SECOND, 0.02), (SECOND / 100, 0.1)] {
-            let due = rate as f64 * span as f64 / 1e9;
+            let due = RATE as f64 * span as f64 / 1e9;
             let most = most(&passed, span) as f64;
-            let bound = due * (1.0 + tolerance) + 2.0 * largest as f64;
+            let bound = due * (1.0 + tolerance) + 2.0 * LARGEST as f64;
             assert!(most <= bound, "{most} of {due} in {span} ns");
         }
-        let total: u64 = passed.iter().map(|(_, amount)| amount).sum();
-        assert!(total as f64 >= rate as f64 * 3.0 * 0.98, "{total} in 3 s");
-    }
-}
-
-/// Runs one thread of two that move one clock, in steps of up to 0.1 ms.
-fn one_of_two(
-    limiter: &Limiter,
-    clock: &AtomicU64,
-    seed: u64,
-    split: bool,
-    largest: u64,
-    end: u64,
-) -> Passed {
-    let (mut passed, mut random) = (Vec::new(), fastrand::Rng::with_seed(seed));
-    loop {
-        let step = random.u64(..100_000);
-        let now = clock.fetch_add(step, Ordering::SeqCst) + step;
-        if now >= end {
-            return passed;
-        }
-        let amount = random.u64(512..largest);
-        while if split { limiter.check(Nanos(now)) } else { limiter.take(Nanos(now), amount) }
-            .is_ok()
-        {
-            if split {
-                limiter.charge(Nanos(now), Nanos(now), amount);
-            }
-            passed.push((now, amount));
-        }
+        let total = total(&passed);
+        assert!(total as f64 >= RATE as f64 * 3.0 * 0.98, "{total} in 3 s");
     }
 }
 
@@ -349,7 +344,7 @@ fn changed_burst_adds_no_credit_or_delay() {
     let limiter = limiter(1000);
     let now = Nanos(100 * SECOND);
     let long = Nanos(10 * SECOND);
-    let passes = |now| (0..20_000).take_while(|_| limiter.take(now, 1).is_ok()).count();
+    let passes = |now| at_once(&limiter, now);
     limiter.set_with_burst(now, Rate::per_second(1000), long);
     assert_eq!(passes(now), 2, "a burst that was set just now has not been saved");
     assert_eq!(passes(now.after(SECOND)), 1000, "a second of idleness");
@@ -388,9 +383,7 @@ fn closed_loop(depth: u64, end: u64) -> (u32, u64) {
             }
         }
         let mut fresh = 0;
-        while let Some(&(_, _)) = here.front()
-            && limit.take(now, 1).is_ok()
-        {
+        while !here.is_empty() && limit.take(now, 1).is_ok() {
             here.pop_front();
             (passed, fresh) = (passed + 1, fresh + 1);
         }
@@ -403,9 +396,8 @@ fn closed_loop(depth: u64, end: u64) -> (u32, u64) {
         }
         for _ in 0..fresh {
             // A new command waits behind the waiting commands and the ones that were sent back.
-            let sent_back_wait = limit.wait_behind_sent_back(now);
-            let wait = sent_back_wait + here.len() as u64 * SECOND;
-            match sent_back_wait > 0 && wait > 10 * SECOND {
+            let behind = limit.wait_behind_sent_back(now);
+            match behind > 0 && behind + here.len() as u64 * SECOND > 10 * SECOND {
                 true => sent_back.push(0),
                 false => here.push_back((second, 0)),
             }
@@ -437,7 +429,7 @@ fn hosts_that_give_up_leave_nothing_of_their_commands() {
     limit.send_back(Nanos(0), 100, Nanos(40 * SECOND));
     assert_eq!(limit.wait_behind_sent_back(Nanos(0)), 100 * SECOND);
     assert_eq!(limit.wait_behind_sent_back(Nanos(41 * SECOND)), 0);
-    let burst = (0..100).filter(|_| limit.take(Nanos(41 * SECOND), 1).is_ok()).count();
+    let burst = at_once(&limit, Nanos(41 * SECOND));
     assert_eq!(burst, 1, "the time that nobody used is not made up for");
 }
 
@@ -575,9 +567,8 @@ fn d1_reactors_share_limit_by_command_cost() {
             let at = loop {
                 // A turn of a reactor that has gone ends after half a millisecond.
                 now = now.after(100_000);
-                let may =
-                    |(reactor, _): &(u32, u64)| turns.check(now, alone(*reactor), || open).is_ok();
-                if let Some(at) = reactors.iter().position(may) {
+                let may = |(reactor, _)| turns.check(now, alone(reactor), || open).is_ok();
+                if let Some(at) = reactors.into_iter().position(may) {
                     break at;
                 }
             };

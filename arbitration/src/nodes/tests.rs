@@ -3,18 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::session::{RootSpec, SessionSpec, Sessions};
-
-const MS: u64 = 1_000_000;
+use crate::session::{RootSpec, SessionSpec};
+use crate::testing::{MS, ROOT, named, sessions, spec};
 
 fn session(operations: u32, bandwidth: Option<u64>) -> Arc<Session> {
-    let caps = Caps { operations, payload: u64::MAX };
-    let root = RootSpec { caps, bounded: true, queue: 5000 };
-    let mut sessions = Sessions::new(&root);
+    let root = RootSpec { caps: Caps { operations, payload: u64::MAX }, ..ROOT };
     let bandwidth = bandwidth.and_then(Rate::per_second);
-    let spec = SessionSpec { name: "a".to_owned(), bandwidth, ..SessionSpec::default() };
-    sessions.apply(Nanos(0), &root, &[spec]).unwrap();
-    Arc::clone(sessions.named("a").unwrap())
+    named(&sessions(&root, &[SessionSpec { bandwidth, ..spec("a", None) }]), "a")
 }
 
 fn report(in_flight: u32, waiting: u32) -> NodeReport {

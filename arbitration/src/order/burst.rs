@@ -38,24 +38,23 @@ mod tests {
     use crate::sharing::Sharing;
 
     /// Returns the longest runs of one class of two that always wait, with commands of this size.
-    fn longest_run(unit: Unit, bytes: u32) -> u32 {
+    fn longest_run(unit: Unit, bytes: u32) -> usize {
         let weights = Weights { high: 3, medium: 3, low: 1 };
         let pace = Pace::new(&OrderSettings { weights, unit, burst: 4, urgent_share: 20 });
         let (clock, mut burst) = (ClassClock::new(Sharing::One), ClassBurst::default());
         let has = bit(Class::High) | bit(Class::Medium);
         clock.begins(Class::High);
         clock.begins(Class::Medium);
-        let (mut last, mut run, mut longest) = (None, 0, 0);
+        let mut classes = Vec::new();
         for _ in 0..100 {
             let class = burst.pick(&clock, &pace, has).unwrap();
             let kind = CommandKind { write: false, bytes, has_data: true };
             let cost = pace.cost_at(&crate::order::DeviceTimes::default(), kind);
             burst.took(cost);
             clock.charge(&pace, class, cost);
-            run = if last == Some(class) { run + 1 } else { 1 };
-            (last, longest) = (Some(class), longest.max(run));
+            classes.push(class);
         }
-        longest
+        classes.chunk_by(|a, b| a == b).map(<[Class]>::len).max().unwrap()
     }
 
     #[test]

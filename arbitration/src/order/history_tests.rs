@@ -18,16 +18,6 @@ fn phases() -> impl Strategy<Value = Vec<Phase>> {
     prop::collection::vec((any::<[u8; 3]>(), any::<u64>(), 0..3000_usize), 1..8)
 }
 
-/// A sequence of numbers that looks random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-}
-
 proptest! {
     #[test]
     fn e5_classes_that_wait_have_their_shares_whatever_was_before(
@@ -46,11 +36,11 @@ proptest! {
         let clock = ClassClock::new(Sharing::Several);
         let mut waiting = [0_u8; 3];
         for (sets, seed, commands) in phases {
-            let mut numbers = Numbers(seed);
+            let mut random = fastrand::Rng::with_seed(seed);
             let mut changes: Vec<(usize, Class)> =
                 (0..reactors).flat_map(|reactor| classes.map(|class| (reactor, class))).collect();
-            while !changes.is_empty() {
-                let (reactor, class) = changes.swap_remove(numbers.below(changes.len()));
+            random.shuffle(&mut changes);
+            for (reactor, class) in changes {
                 match (waiting[reactor] & bit(class) != 0, sets[reactor] & bit(class) != 0) {
                     (false, true) => clock.begins(class),
                     (true, false) => clock.ends(class),
@@ -60,9 +50,9 @@ proptest! {
             }
             let mut served = PerClass::from_fn(|_| 0_u64);
             for _ in 0..commands {
-                let reactor = numbers.below(reactors);
+                let reactor = random.usize(..reactors);
                 if let Some(class) = clock.pick(waiting[reactor], None) {
-                    let cost = costs[numbers.below(sizes)];
+                    let cost = costs[random.usize(..sizes)];
                     served[class] += u64::from(cost);
                     clock.charge(&pace, class, cost);
                 }
@@ -90,10 +80,10 @@ proptest! {
         let fairness = Fairness::new(3);
         let mut waiting = 0_u8;
         for ([set, ..], seed, commands) in phases {
-            let mut numbers = Numbers(seed);
-            let mut changes = vec![0_u32, 1, 2];
-            while !changes.is_empty() {
-                let reactor = changes.swap_remove(numbers.below(changes.len()));
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut changes = [0_u32, 1, 2];
+            random.shuffle(&mut changes);
+            for reactor in changes {
                 match (waiting >> reactor & 1, set >> reactor & 1) {
                     (0, 1) => fairness.begins(Class::Low, reactor),
                     (1, 0) => fairness.ends(Class::Low, reactor),
@@ -103,12 +93,11 @@ proptest! {
             }
             let mut served = [0_u64; 3];
             for _ in 0..commands {
-                let reactor = numbers.below(3);
-                let id = u32::try_from(reactor).unwrap();
-                if waiting >> reactor & 1 == 1 && fairness.may(Class::Low, id, WHOLE) {
-                    let cost = costs[numbers.below(sizes)];
-                    served[reactor] += u64::from(cost);
-                    fairness.charge(Class::Low, id, cost, WHOLE);
+                let reactor = random.u32(..3);
+                if waiting >> reactor & 1 == 1 && fairness.may(Class::Low, reactor, WHOLE) {
+                    let cost = costs[random.usize(..sizes)];
+                    served[reactor as usize] += u64::from(cost);
+                    fairness.charge(Class::Low, reactor, cost, WHOLE);
                 }
             }
             let (total, present) = (served.iter().sum::<u64>(), u64::from((waiting & 7).count_ones()));

@@ -119,8 +119,7 @@ mod tests {
         assert_eq!(times.cost(false, 512), Some(COST), "at least as much as 4 KiB");
         assert_eq!(times.cost(false, 4096), Some(COST));
         assert_eq!(times.cost(true, 4096), Some(COST / 4));
-        for (write, bytes) in [(false, 131_072), (true, 131_072), (false, 1 << 20), (true, 1 << 20)]
-        {
+        for (write, bytes) in [131_072, 1 << 20].into_iter().flat_map(|n| [(false, n), (true, n)]) {
             let cost = u64::from(times.cost(write, bytes).unwrap());
             let exact = measured.mean(write, bytes) * u64::from(COST) / 80_000;
             assert!(cost.abs_diff(exact) <= 1 + exact / 256, "{bytes}: {cost}, not {exact}");

@@ -4,9 +4,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MS;
+use crate::testing::{MS, SECOND};
 
 /// Runs a session that lets a command go on every `gap` ns, and in which `depth` commands always
 /// wait, for this long. Returns the time at its end.
@@ -161,8 +159,10 @@ fn d5_first_hosts_are_held_back_then_refused() {
     backlog.withdrawn();
     backlog.left(Nanos(1), 1);
     assert_eq!((backlog.waiting(), backlog.is_full()), (3, false));
-    backlog.note_refused();
-    assert_eq!(backlog.refused(), 1);
+    backlog.inherit();
+    assert_eq!(backlog.bound(), 2, "the common bound in place of its own");
+    (0..3).for_each(|_| backlog.note_refused());
+    assert_eq!(backlog.refused(), 3);
 }
 
 #[test]
@@ -279,24 +279,4 @@ fn d5_small_burst_gives_no_rate_estimate() {
         (0..3).for_each(|n| backlog.left(Nanos(now + n * 1000), 1000));
         expected(&backlog, now);
     }
-}
-
-#[test]
-fn own_bound_can_be_replaced_by_common_bound() {
-    let backlog = Backlog::new(100);
-    assert_eq!(backlog.bound(), 100);
-    backlog.set(5);
-    assert_eq!(backlog.bound(), 5);
-    backlog.inherit();
-    assert_eq!(backlog.bound(), 100);
-}
-
-#[test]
-fn refusals_are_counted() {
-    let backlog = Backlog::new(1);
-    for n in 0..3 {
-        assert_eq!(backlog.refused(), n);
-        backlog.note_refused();
-    }
-    assert_eq!(backlog.refused(), 3);
 }

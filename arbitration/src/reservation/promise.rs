@@ -125,17 +125,12 @@ fn time_of(amount: u64, (each, period): (u64, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MS: u64 = 1_000_000;
+    use crate::testing::{MS, per_second};
 
     /// A hundred commands a second, each within 30 ms, three at once.
     fn promise() -> Promise {
-        let terms = Terms::of(Budget::Operations(100), Nanos(1000 * MS));
-        Promise::new(
-            &Profile::default(),
-            &Terms { latency: Some(Nanos(30 * MS)), burst: 3, ..terms },
-        )
-        .unwrap()
+        let terms = Terms { latency: Some(Nanos(30 * MS)), burst: 3, ..per_second(100) };
+        Promise::new(&Profile::default(), &terms).unwrap()
     }
 
     #[test]
@@ -145,11 +140,7 @@ mod tests {
         assert_eq!([1000, 1000, 1000].map(due), [30, 30, 30], "the burst");
         assert_eq!([1000, 1000].map(due), [40, 50], "beyond it, as the bucket is filled");
         assert_eq!([1030, 1040, 1050].map(due), [30, 30, 30]);
-        assert_eq!(
-            [2000, 2000, 2000, 2000].map(due),
-            [30, 30, 30, 40],
-            "full again, and no fuller"
-        );
+        assert_eq!([2000; 4].map(due), [30, 30, 30, 40], "full again, and no fuller");
     }
 
     #[test]

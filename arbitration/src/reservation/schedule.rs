@@ -104,8 +104,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MS: u64 = 1_000_000;
+    use crate::testing::MS;
 
     fn claim(end: u64, left: u64, (budget, period): (u64, u64)) -> Claim {
         let [left, budget, period] = [left, budget, period].map(|ms| ms * MS);

@@ -54,9 +54,7 @@ fn shortened(profile: &Profile, terms: &Terms, latency: Nanos, spread: u64) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MS: u64 = 1_000_000;
-    const SECOND: u64 = 1000 * MS;
+    use crate::testing::{MS, SECOND, per_second};
 
     fn period_budgets(terms: &Terms) -> Vec<(u64, u64)> {
         let shapes = shapes(&Profile::default(), terms);
@@ -65,7 +63,7 @@ mod tests {
 
     #[test]
     fn f1_latency_and_burst_shape_periods() {
-        let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
+        let plain = per_second(100);
         assert_eq!(period_budgets(&plain), [(SECOND, 100)]);
         let latency = Some(Nanos(200 * MS));
         let shapes = period_budgets(&Terms { latency, burst: 6, ..plain });
@@ -91,14 +89,8 @@ mod tests {
 
     #[test]
     fn f1_latency_below_two_periods_has_no_shape() {
-        let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
+        let plain = per_second(100);
         assert_eq!(period_budgets(&Terms { latency: Some(Nanos(2 * MS)), ..plain }), [(MS, 2)]);
         assert_eq!(period_budgets(&Terms { latency: Some(Nanos(2 * MS - 1)), ..plain }), []);
-    }
-
-    #[test]
-    fn f4_buffers_lengthen_periods() {
-        let plain = Terms::of(Budget::Operations(100), Nanos(SECOND));
-        assert_eq!(period_budgets(&Terms { buffers: 4, ..plain }), [(4 * SECOND, 400)]);
     }
 }

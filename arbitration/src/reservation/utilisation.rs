@@ -82,10 +82,8 @@ mod tests {
 
     #[test]
     fn shares_round_to_the_safe_side() {
-        assert_eq!(
-            Utilisation::ratio(1, 3).plus(Utilisation::ratio(2, 3)),
-            Utilisation(1_000_000_001)
-        );
+        let thirds = Utilisation::ratio(1, 3).plus(Utilisation::ratio(2, 3));
+        assert_eq!(thirds, Utilisation(1_000_000_001));
         assert_eq!(Utilisation::ratio(1, 3).within(3_000_000_000), 1_000_000_002);
         assert_eq!(Utilisation::percent(100), Utilisation::WHOLE);
         assert_eq!(Utilisation::ratio(1, 0).plus(Utilisation::WHOLE), Utilisation(u64::MAX));

@@ -75,27 +75,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::credit::Caps;
     use crate::limit::{Rate, TOLERANCE};
-    use crate::session::{RootSpec, SessionSpec, Sessions};
+    use crate::session::{SessionSpec, Sessions};
+    use crate::testing::{ROOT, SECOND, spec};
 
-    const SECOND: u64 = 1_000_000_000;
     const MIB: u64 = 1 << 20;
 
     /// Makes a session `low` with 1 MiB/s below `top` with `above` bytes a second, and an unlimited one.
     fn sessions(above: u64) -> Sessions {
-        let root = RootSpec { caps: Caps::NONE, bounded: false, queue: 1000 };
-        let spec = |name: &str, parent: Option<&str>, rate| SessionSpec {
-            name: name.to_owned(),
-            parent: parent.map(str::to_owned),
+        let limited = |name, parent, rate| SessionSpec {
             bandwidth: Rate::per_second(rate),
-            ..SessionSpec::default()
+            ..spec(name, parent)
         };
-        let mut sessions = Sessions::new(&root);
-        let specs =
-            [spec("top", None, above), spec("low", Some("top"), MIB), spec("free", None, 0)];
-        sessions.apply(Nanos(0), &root, &specs).unwrap();
-        sessions
+        let (top, low) = (limited("top", None, above), limited("low", Some("top"), MIB));
+        crate::testing::sessions(&ROOT, &[top, low, spec("free", None)])
     }
 
     fn reconnect(host: u64, at: u64) -> Reconnect {
@@ -105,8 +98,7 @@ mod tests {
     #[test]
     fn d1_resent_commands_are_charged_to_each_limit() {
         let sessions = sessions(MIB / 2);
-        let low = sessions.named("low").unwrap();
-        let top = sessions.named("top").unwrap();
+        let [low, top, free] = ["low", "top", "free"].map(|name| sessions.named(name).unwrap());
         for _ in 0..64 {
             assert!(low.charge_resent(Nanos(SECOND), reconnect(1, SECOND), true, MIB));
         }
@@ -115,11 +107,8 @@ mod tests {
             assert_eq!(paid.0.div_ceil(SECOND), 1 + seconds, "{}", session.name());
             assert!(session.all.bandwidth.check(paid).is_ok());
         }
-        let free = sessions.named("free").unwrap();
-        assert!(
-            !free.charge_resent(Nanos(SECOND), reconnect(1, SECOND), true, MIB),
-            "no limit exists"
-        );
+        let is_charged = free.charge_resent(Nanos(SECOND), reconnect(1, SECOND), true, MIB);
+        assert!(!is_charged, "no limit exists");
     }
 
     #[test]
@@ -129,10 +118,7 @@ mod tests {
         let again =
             |at: u64, host| low.charge_resent(Nanos(at), reconnect(host, at), true, 60 * MIB);
         assert!(again(10 * SECOND, 1) && again(40 * SECOND, 1), "two outages in short order");
-        assert!(
-            !again(41 * SECOND, 1) && !again(69 * SECOND, 1),
-            "a third reconnect during the debt"
-        );
+        assert!(!again(41 * SECOND, 1) && !again(69 * SECOND, 1), "a third during the debt");
         assert!(again(69 * SECOND, 2), "another host");
         assert!(again(71 * SECOND, 1), "the first is repaid");
         assert!(!again(72 * SECOND, 1));

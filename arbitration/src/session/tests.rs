@@ -2,30 +2,21 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::limit::{Amount, Rate, Rates};
+use crate::testing::{self, SECOND, iops, named, sessions};
 
 const ROOT: RootSpec =
     RootSpec { caps: Caps { operations: 1000, payload: 10_000 }, bounded: true, queue: 5000 };
 
-fn spec(name: &str, parent: Option<&str>, share: Option<u8>) -> SessionSpec {
-    SessionSpec {
-        name: name.to_owned(),
-        parent: parent.map(str::to_owned),
-        operations: share,
-        ..SessionSpec::default()
-    }
-}
-
-fn named(sessions: &Sessions, name: &str) -> Arc<Session> {
-    Arc::clone(sessions.named(name).unwrap())
+fn spec(name: &str, parent: Option<&str>, operations: Option<u8>) -> SessionSpec {
+    SessionSpec { operations, ..testing::spec(name, parent) }
 }
 
 #[test]
 fn d1_shares_are_of_the_parents() {
-    let mut sessions = Sessions::new(&ROOT);
     // A child before its parent.
     let specs =
         [spec("b", Some("a"), Some(50)), spec("a", None, Some(20)), spec("c", Some("b"), None)];
-    sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
+    let mut sessions = sessions(&ROOT, &specs);
     assert_eq!(named(&sessions, "a").credits.caps().operations, 200);
     assert_eq!(named(&sessions, "b").credits.caps().operations, 100);
     assert!(!named(&sessions, "c").is_capped(), "no bound but its parents'");
@@ -40,22 +31,21 @@ fn d1_shares_are_of_the_parents() {
 
 #[test]
 fn d1_a_session_may_not_give_more_than_it_has() {
-    let mut sessions = Sessions::new(&ROOT);
-    let specs = [spec("a", None, Some(60)), spec("b", None, Some(50))];
-    let error = sessions.apply(Nanos(0), &ROOT, &specs).unwrap_err();
-    assert!(error.to_string().contains("110 %"), "{error}");
-    let error = sessions.apply(Nanos(0), &ROOT, &[spec("a", Some("x"), None)]).unwrap_err();
-    assert!(error.to_string().contains("x, which is not there"), "{error}");
+    let refusal =
+        |specs: &[SessionSpec]| Sessions::new(&ROOT).apply(Nanos(0), &ROOT, specs).unwrap_err();
+    let error = refusal(&[spec("a", None, Some(60)), spec("b", None, Some(50))]).to_string();
+    assert!(error.contains("110 %"), "{error}");
+    let error = refusal(&[spec("a", Some("x"), None)]).to_string();
+    assert!(error.contains("x, which is not there"), "{error}");
     let circle = [spec("a", Some("b"), None), spec("b", Some("a"), None)];
-    assert!(matches!(sessions.apply(Nanos(0), &ROOT, &circle), Err(SessionError::Parent { .. })));
+    assert!(matches!(refusal(&circle), SessionError::Parent { .. }));
     let twice = [spec("a", None, None), spec("a", None, None)];
-    assert!(matches!(sessions.apply(Nanos(0), &ROOT, &twice), Err(SessionError::Twice(_))));
+    assert!(matches!(refusal(&twice), SessionError::Twice(_)));
 }
 
 #[test]
 fn session_survives_changes_without_move() {
-    let mut sessions = Sessions::new(&ROOT);
-    sessions.apply(Nanos(0), &ROOT, &[spec("a", None, Some(20))]).unwrap();
+    let mut sessions = sessions(&ROOT, &[spec("a", None, Some(20))]);
     let a = named(&sessions, "a");
     let next = [spec("z", None, None), spec("a", None, Some(40))];
     sessions.apply(Nanos(0), &ROOT, &next).unwrap();
@@ -172,23 +162,14 @@ fn named_caps(sessions: &Sessions) -> Vec<(String, Option<String>, Caps)> {
 }
 
 #[test]
-fn a_share_is_one_of_operations_or_of_payload() {
-    let none = SessionSpec::default();
-    assert!(!none.has_share());
-    assert!(SessionSpec { operations: Some(10), ..none.clone() }.has_share());
-    assert!(SessionSpec { payload: Some(10), ..none }.has_share());
-}
-
-#[test]
 fn d1_lowest_limit_bounds_commands_in_time() {
-    let mut sessions = Sessions::new(&ROOT);
     let specs = [
         SessionSpec { iops: Rate::per_second(10), ..spec("a", None, None) },
         SessionSpec { bandwidth: Rate::per_second(4096), ..spec("b", Some("a"), None) },
         spec("c", None, None),
     ];
-    sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
-    let within = |name: &str, bytes| named(&sessions, name).commands_within(2_000_000_000, bytes);
+    let sessions = sessions(&ROOT, &specs);
+    let within = |name: &str, bytes| named(&sessions, name).commands_within(2 * SECOND, bytes);
     assert_eq!(within("a", 1 << 20), Some(20));
     assert_eq!((within("b", 512), within("b", 256)), (Some(16), Some(20)));
     assert_eq!(within("c", 512), None);
@@ -201,34 +182,24 @@ fn amount(bytes: u64) -> Amount {
 
 /// Checks whether a command of a direction may pass a session's limits now, or when.
 fn check(session: &Session, now: Nanos, write: bool) -> Result<(), Nanos> {
-    let limits = [
-        session.all.check(now),
-        session.directions.limiters(write).map_or(Ok(()), |own| own.check(now)),
-    ];
-    limits.into_iter().filter_map(Result::err).max().map_or(Ok(()), Err)
+    let own = session.directions.limiters(write).map_or(Ok(()), |own| own.check(now));
+    session.all.check(now).max(own)
 }
 
 /// Returns how many commands of a direction pass a session's limits at a time.
 fn passes(session: &Session, now: Nanos, write: bool, bytes: u64) -> usize {
-    let next = || {
-        check(session, now, write)
-            .is_ok()
-            .then(|| session.charge_limits(now, now, write, amount(bytes)))
-    };
-    std::iter::from_fn(next).take(100_000).count()
+    let pass = || session.charge_limits(now, now, write, amount(bytes));
+    std::iter::from_fn(|| check(session, now, write).ok().map(|()| pass())).take(100_000).count()
 }
 
 #[test]
 fn limits_per_direction_hold_beside_the_limit_of_both() {
-    let mut sessions = Sessions::new(&ROOT);
     let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };
-    let reads = Rates { iops: Rate::per_second(2000), ..Rates::default() };
-    let total = Rate::per_second(10_000);
+    let (total, reads) = (Rate::per_second(10_000), iops(2000));
     let limited = SessionSpec { iops: total, reads, writes, ..spec("a", None, None) };
-    sessions.put(Nanos::ZERO, &limited).unwrap();
-    let session = Arc::clone(sessions.named("a").unwrap());
+    let mut sessions = sessions(&ROOT, std::slice::from_ref(&limited));
+    let (session, now) = (named(&sessions, "a"), Nanos(SECOND));
     assert!(session.is_limited());
-    let now = Nanos(1_000_000_000);
     assert_eq!(passes(&session, now, true, 4096), 1, "1 KiB is saved");
     assert_eq!(passes(&session, now, false, 4096), 2, "2 are saved; writes take none of them");
     // In a millisecond 1 KiB of writes and 2 reads are paid for.
@@ -236,7 +207,7 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
     assert_eq!((passes(&session, later, true, 4096), passes(&session, later, false, 1)), (0, 2));
     let when = check(&session, later, true).unwrap_err();
     assert_eq!(when.ns_since(now) / 1000, 3906, "until the 4 KiB are paid for");
-    let free = SessionSpec { writes: Rates::default(), ..limited.clone() };
+    let free = SessionSpec { writes: Rates::default(), ..limited };
     sessions.put(later, &free).unwrap();
     assert!(check(&session, later, true).is_ok(), "live");
     assert_eq!(session.limits().reads, reads);
@@ -251,11 +222,9 @@ fn limits_per_direction_hold_beside_the_limit_of_both() {
 
 #[test]
 fn time_without_data_is_charged_to_direction_limit() {
-    let mut sessions = Sessions::new(&ROOT);
     let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };
-    sessions.put(Nanos::ZERO, &SessionSpec { writes, ..spec("a", None, None) }).unwrap();
-    let session = sessions.named("a").unwrap();
-    let now = Nanos(1_000_000_000);
+    let sessions = sessions(&ROOT, &[SessionSpec { writes, ..spec("a", None, None) }]);
+    let (session, now) = (sessions.named("a").unwrap(), Nanos(SECOND));
     session.charge_time(now, true, 100_000_000, 1 << 20);
     assert!(check(session, now, false).is_ok(), "reads have no limit");
     let when = check(session, now, true).unwrap_err();
@@ -264,22 +233,19 @@ fn time_without_data_is_charged_to_direction_limit() {
 
 #[test]
 fn retry_waits_follow_direction_limits() {
-    let mut sessions = Sessions::new(&ROOT);
-    let reads = Rates { iops: Rate::per_second(10), ..Rates::default() };
+    let reads = iops(10);
     let writes = Rates { bandwidth: Rate::per_second(1 << 20), ..Rates::default() };
     let pool = SessionSpec { iops: Rate::per_second(100), ..spec("pool", None, None) };
     let own = SessionSpec { reads, writes, ..spec("a", Some("pool"), None) };
-    let (second, now) = (1_000_000_000, Nanos(1_000_000_000));
-    sessions.put(now, &pool).unwrap();
-    sessions.put(now, &own).unwrap();
-    let session = sessions.named("a").unwrap();
-    assert_eq!(session.commands_within(second, 4096), Some(10), "reads are the slower");
-    assert_eq!(session.commands_within(second, 1 << 19), Some(2), "large writes are");
+    let sessions = sessions(&ROOT, &[pool, own]);
+    let (session, now) = (sessions.named("a").unwrap(), Nanos(SECOND));
+    assert_eq!(session.commands_within(SECOND, 4096), Some(10), "reads are the slower");
+    assert_eq!(session.commands_within(SECOND, 1 << 19), Some(2), "large writes are");
     for _ in 0..20 {
-        session.send_back(now, false, 4096, now.after(60 * second));
+        session.send_back(now, false, 4096, now.after(60 * SECOND));
     }
-    assert_eq!(session.wait_behind_sent_back(now, false), 2 * second, "20 reads at 10/s");
-    assert_eq!(session.wait_behind_sent_back(now, true), second / 5, "20 commands at 100/s");
+    assert_eq!(session.wait_behind_sent_back(now, false), 2 * SECOND, "20 reads at 10/s");
+    assert_eq!(session.wait_behind_sent_back(now, true), SECOND / 5, "20 commands at 100/s");
     for _ in 0..20 {
         session.came_again(now, false, 4096);
     }

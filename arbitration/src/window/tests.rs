@@ -5,9 +5,7 @@ use proptest::prelude::*;
 use units::Calendar;
 
 use super::*;
-
-const MS: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MS;
+use crate::testing::{MS, SECOND};
 
 /// A device that works at `parallel` commands at once, in the order they come.
 struct Device {

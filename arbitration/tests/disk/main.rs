@@ -111,15 +111,6 @@ impl Source {
             _ => self.depth.saturating_sub(self.outstanding),
         }
     }
-
-    /// Counts the whole periods up to `now` in which the source got its reservation, and all of
-    /// them.
-    fn had(&self, now: Nanos) -> (u64, u64) {
-        let least = self.reserved.as_ref().unwrap().0.translation.operations;
-        let ended = self.period(now);
-        let got = |at: &usize| self.done.get(*at).copied().unwrap_or(0) >= least;
-        ((0..ended).filter(got).count() as u64, ended as u64)
-    }
 }
 
 /// The order in which the disk itself serves the commands that it holds.
@@ -302,25 +293,28 @@ fn reserve(source: &mut Source, already: &mut Vec<Admitted>, terms: &Terms) -> b
 /// Checks that a source got its reservation in every period, and that `kept` reports so.
 fn check(bench: &Bench, n: usize) {
     let source = &bench.sources[n];
-    let (had, of) = source.had(bench.now);
-    assert!(of > 0 && had == of, "{had} of {of}: {:?}", source.done);
-    let (_, reserved) = source.reserved.as_ref().unwrap();
+    let (admitted, reserved) = source.reserved.as_ref().unwrap();
+    let periods = source.period(bench.now);
+    let least = admitted.translation.operations;
+    let is_kept = |at: usize| source.done.get(at).is_some_and(|done| *done >= least);
+    assert!(periods > 0 && (0..periods).all(is_kept), "{periods} periods: {:?}", source.done);
     let _ = reserved.due(bench.now);
-    assert_eq!(reserved.kept(), (of, of));
+    assert_eq!(reserved.kept(), (periods as u64, periods as u64));
 }
 
-/// Runs a tenant that reserves 40 commands a second beside a flood, on a disk with a head.
-fn beside(order: Option<ContainerRules>, window: WindowRule, flood: Source, tenant: Class) {
-    let rules = DeviceRules { window, containers: order, profile: disk() };
+/// Makes the rules of the disk.
+fn rules(window: WindowRule, containers: Option<ContainerRules>) -> DeviceRules {
+    DeviceRules { window, containers, profile: disk() }
+}
+
+/// Runs a tenant that reserves 40 commands a second beside a flood, on a disk with a head. The flood has a class, a depth
+/// and a number of commands after which there is an output.
+fn beside(rules: DeviceRules, (class, flood, output): (Class, usize, u64), tenant: Class) {
     for (firmware, depth) in [(Firmware::First, 4), (Firmware::Last, 16), (Firmware::Nearest, 1)] {
         for reactors in [1, 2] {
             let mut source = Source::new(tenant, depth, Conduct::Random);
             assert!(reserve(&mut source, &mut Vec::new(), &terms(40, SECOND)));
-            let flood = Source {
-                output: flood.output,
-                done: vec![0],
-                ..Source::new(flood.class, flood.depth, flood.conduct)
-            };
+            let flood = Source { output, ..Source::new(class, flood, Conduct::Random) };
             let mut bench = Bench::new(rules, reactors, firmware, vec![source, flood]);
             bench.run(20 * SECOND, chance(7));
             check(&bench, 0);
@@ -336,8 +330,7 @@ fn f3_overdue_unreserved_commands_go_by_place() {
     let mut reserves = Source::new(Class::Medium, 0, Conduct::Random);
     assert!(reserve(&mut reserves, &mut Vec::new(), &terms(10, SECOND)));
     let others = Source::new(Class::Medium, 0, Conduct::Random);
-    let rules =
-        DeviceRules { window: WindowRule::Fixed(1), containers: containers(), profile: disk() };
+    let rules = rules(WindowRule::Fixed(1), containers());
     let mut bench = Bench::new(rules, 1, Firmware::First, vec![reserves, others]);
     let places = [0, 8, 3, 6, 1, 7, 2, 5, 4].map(|at| at * BLOCKS / 10);
     for place in places {
@@ -357,22 +350,19 @@ fn f3_overdue_unreserved_commands_go_by_place() {
 fn f3_forty_iops_of_disk_are_kept_under_any_flood() {
     for order in [None, containers()] {
         for window in [WindowRule::Fixed(1), WindowRule::Fixed(32), WindowRule::Off] {
-            for (class, depth, output) in
-                [(Class::High, 256, 0), (Class::Urgent, 64, 0), (Class::Low, 32, 8)]
-            {
-                let flood = Source { output, ..Source::new(class, depth, Conduct::Random) };
-                beside(order, window, flood, Class::Low);
+            for flood in [(Class::High, 256, 0), (Class::Urgent, 64, 0), (Class::Low, 32, 8)] {
+                beside(rules(window, order), flood, Class::Low);
             }
         }
     }
-    let flood = || Source { output: 1, ..Source::new(Class::Medium, 128, Conduct::Random) };
-    beside(containers(), WindowRule::Fixed(8), flood(), Class::Urgent);
-    beside(None, WindowRule::Fixed(8), flood(), Class::High);
+    let flood = (Class::Medium, 128, 1);
+    beside(rules(WindowRule::Fixed(8), containers()), flood, Class::Urgent);
+    beside(rules(WindowRule::Fixed(8), None), flood, Class::High);
 }
 
 #[test]
 fn f3_rest_gets_idle_disk() {
-    let rules = DeviceRules { profile: disk(), containers: containers(), ..DeviceRules::default() };
+    let rules = rules(WindowRule::default(), containers());
     let mut silent = Source::new(Class::High, 0, Conduct::Random);
     assert!(reserve(&mut silent, &mut Vec::new(), &terms(40, SECOND)));
     let rest = Source::new(Class::Low, 64, Conduct::AlwaysWorst);
@@ -421,11 +411,8 @@ fn setup() -> impl Strategy<Value = Setup> {
 impl Setup {
     /// Runs sources for 30 seconds.
     fn run(self, sources: Vec<Source>) -> Bench {
-        let rules = DeviceRules {
-            window: WindowRule::Fixed(self.window),
-            containers: if self.by_place { containers() } else { None },
-            profile: disk(),
-        };
+        let order = containers().filter(|_| self.by_place);
+        let rules = rules(WindowRule::Fixed(self.window), order);
         let mut bench = Bench::new(rules, self.reactors, self.firmware, sources);
         bench.run(30 * SECOND, chance(self.seed));
         bench

@@ -1,49 +1,39 @@
 //! Tests of changes of sessions, devices and settings.
 
 use super::*;
-use crate::reservation::{Broker, Budget, Overrides, Reserved, Terms};
-use crate::session::Reservation;
 
 #[test]
 fn a_plan_takes_effect_while_commands_wait() {
     let specs = [spec("a", None), spec("b", None)];
     let from = |session, class| Source { session, ..source(0, class, 64) };
     let list = vec![from("a", Class::High), from("b", Class::Low)];
-    let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
-    world.run(1_000_000_000);
-    assert_close("3:1", world.done[0] as f64 / world.done[1] as f64, 3.0, 0.02);
+    let mut world = world(1, 4, &specs, list);
+    let done = world.serve(SECOND);
+    assert_close("3:1", done[0] / done[1], 3.0, 0.02);
     // Now the weights change, and the sessions go.
-    let order = OrderSettings {
-        weights: Weights { high: 1, medium: 1, low: 4 },
-        ..OrderSettings::default()
-    };
+    let weights = Weights { high: 1, medium: 1, low: 4 };
     world.apply(&ROOT, &[]);
-    world.arbiters[0].set_order(&order);
-    let before = world.done.clone();
-    world.run(1_000_000_000);
-    let ratio = (world.done[0] - before[0]) as f64 / (world.done[1] - before[1]) as f64;
-    assert_close("1:4", ratio, 0.25, 0.02);
+    world.arbiters[0].set_order(&OrderSettings { weights, ..OrderSettings::default() });
+    let done = world.serve(SECOND);
+    assert_close("1:4", done[0] / done[1], 0.25, 0.02);
 }
 
 #[test]
 fn withdrawn_command_leaves_no_trace() {
     let specs = [SessionSpec { operations: Some(1), ..spec("a", None) }];
-    let mut world = World::new(1, fixed(1), OrderSettings::default(), &specs, Vec::new());
+    let mut world = world(1, 1, &specs, Vec::new());
     let session = world.sessions.named("a").unwrap();
     let arbiter = &mut world.arbiters[0];
     let flow = arbiter.flow(DEVICE, session, HostId(1)).unwrap();
-    let entries: Vec<EntryId> = (0..10)
+    let entries: Vec<_> = (0..10)
         .map(|n| {
-            arbiter
-                .enqueue(Nanos(1), flow, Class::Medium, Submission::of_host(n, false, 4096))
-                .unwrap()
+            let submission = Submission::of_host(n, false, 4096);
+            arbiter.enqueue(Nanos(1), flow, Class::Medium, submission).unwrap()
         })
         .collect();
-    for (n, entry) in entries.iter().enumerate() {
-        if n % 2 == 1 {
-            assert_eq!(arbiter.cancel(Nanos(1), *entry), Some(n as u64));
-            assert_eq!(arbiter.cancel(Nanos(1), *entry), None);
-        }
+    for n in [1, 3, 5, 7, 9] {
+        let withdrawn = [(); 2].map(|()| arbiter.cancel(Nanos(1), entries[n]));
+        assert_eq!(withdrawn, [Some(n as u64), None]);
     }
     let mut order = Vec::new();
     while let Some(command) = arbiter.dispatch(Nanos(2), DEVICE) {
@@ -67,7 +57,7 @@ fn removed_subtree_completes_its_commands() {
         spec("c", Some("b")),
     ];
     let list = vec![Source { session: "c", ..source(0, Class::High, 64) }];
-    let mut world = World::new(1, fixed(2), OrderSettings::default(), &specs, list);
+    let mut world = world(1, 2, &specs, list);
     world.run(1_000_000);
     for specs in [&specs[..0], &specs[..1], &specs[..0]] {
         world.apply(&ROOT, specs);
@@ -83,32 +73,17 @@ fn removed_subtree_completes_its_commands() {
 fn f3_command_is_settled_with_the_reservation_that_was_charged() {
     let specs = [spec("group", None), spec("host", Some("group"))];
     let list = vec![Source { session: "host", ..source(0, Class::Low, 0) }];
-    let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
-    let measured = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
-    let rules = DeviceRules { profile: measured, ..DeviceRules::default() };
-    let profile = Device::new(rules, 1).profile().unwrap();
-    let second = 1_000_000_000;
-    let terms = Terms::of(Budget::Operations(100), Nanos(second));
-    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+    let mut world = world(1, 8, &specs, list);
     let start = world.now;
-    let [group, own] = ["group", "host"].map(|name| {
-        let session = Arc::clone(world.sessions.named(name).unwrap());
-        Reservation { session, reserved: Arc::new(Reserved::new(start, &admitted)) }
-    });
-    let arbiter = &mut world.arbiters[0];
-    let reserve = |arbiter: &mut Arbiter<u64>, all| {
-        world.device.reserve(all);
-        arbiter.touch_device(DEVICE);
-        arbiter.settle(start, usize::MAX);
-    };
-    reserve(arbiter, vec![group.clone()]);
+    let [group, own] = ["group", "host"].map(|name| world.reservation(name, &per_second(100)));
+    world.reserve(vec![group.clone()]);
     let submission = Submission::of_host(1, false, 4096);
-    arbiter.enqueue(start, world.flows[0], Class::Low, submission).unwrap();
-    let grant = arbiter.dispatch(start, DEVICE).unwrap().grant;
-    reserve(arbiter, vec![group.clone(), own.clone()]);
-    arbiter.complete(start.after(1_000_000), grant, true);
+    world.arbiters[0].enqueue(start, world.flows[0], Class::Low, submission).unwrap();
+    let grant = world.arbiters[0].dispatch(start, DEVICE).unwrap().grant;
+    world.reserve(vec![group.clone(), own.clone()]);
+    world.arbiters[0].complete(start.after(MS), grant, true);
     let periods = [group, own].map(|term| {
-        let _ = term.reserved.due(start.after(3 * second));
+        let _ = term.reserved.due(start.after(3 * SECOND));
         term.reserved.kept().0
     });
     assert_eq!(periods, [1, 0], "the group had one command, in the first period");
@@ -120,28 +95,19 @@ fn f3_command_is_settled_with_the_reservation_that_was_charged() {
 fn f1_latency_counts_from_arrival_at_target() {
     let specs = [spec("a", None)];
     let list = vec![Source { session: "a", ..source(0, Class::Low, 0) }];
-    let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
-    let measured = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
-    let rules = DeviceRules { profile: measured, ..DeviceRules::default() };
-    let profile = Device::new(rules, 1).profile().unwrap();
-    let (second, ms) = (1_000_000_000, 1_000_000);
-    let terms = Terms::of(Budget::Operations(100), Nanos(second));
-    let terms = Terms { latency: Some(Nanos(40 * ms)), ..terms };
-    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
-    let reserved = Arc::new(Reserved::new(world.now, &admitted));
-    let session = Arc::clone(world.sessions.named("a").unwrap());
-    world.device.reserve(vec![Reservation { session, reserved: Arc::clone(&reserved) }]);
+    let mut world = world(1, 8, &specs, list);
+    let terms = Terms { latency: Some(Nanos(40 * MS)), ..per_second(100) };
+    let own = world.reservation("a", &terms);
+    world.reserve(vec![own.clone()]);
     let (arbiter, flow) = (&mut world.arbiters[0], world.flows[0]);
-    arbiter.touch_device(DEVICE);
-    arbiter.settle(world.now, usize::MAX);
     for (waited, late) in [(37, 0), (39, 1)] {
-        let arrived = world.now.after((1 + late) * second);
-        let entered = arrived.after(waited * ms);
+        let arrived = world.now.after((1 + late) * SECOND);
+        let entered = arrived.after(waited * MS);
         let submission = Submission::of_host(late, false, 4096);
         arbiter.enqueue_since(entered, arrived, flow, Class::Low, submission).unwrap();
         let grant = arbiter.dispatch(entered, DEVICE).unwrap().grant;
-        arbiter.complete(entered.after(2 * ms), grant, true);
-        assert_eq!(reserved.late(), (1 + late, late));
+        arbiter.complete(entered.after(2 * MS), grant, true);
+        assert_eq!(own.reserved.late(), (1 + late, late));
     }
 }
 
@@ -150,7 +116,7 @@ fn flow_ends_with_its_device_and_stays_stale() {
     let specs = [spec("a", None), spec("b", None)];
     let from = |session, host| Source { session, host, ..source(0, Class::High, 1) };
     let list = vec![from("a", 1), from("b", 2), from("b", 3)];
-    let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
+    let mut world = world(1, 4, &specs, list);
     let flows = world.flows.clone();
     let submission = |n| Submission::of_host(n, false, 512);
     let arbiter = &mut world.arbiters[0];

@@ -116,7 +116,6 @@ fn device_time_is_shared_by_size_and_direction() {
         world.run(1_100_000_000);
         world.resume(0, 64);
         world.resume(1, 64);
-        world.sources[..2].iter_mut().for_each(|source| source.depth = 64);
         let got = contend(&mut world, Unit::Time, 500_000_000);
         let name = format!("{kinds:?}, {reactors} reactors, classes: {classes}");
         assert_close(&name, got[0] as f64 / got[1] as f64, 1.0, 0.1);
@@ -127,15 +126,11 @@ fn device_time_is_shared_by_size_and_direction() {
 /// write.
 #[test]
 fn commands_that_move_no_data_change_no_profile() {
-    let mut sessions = Sessions::new(&ROOT);
-    sessions.apply(Nanos(0), &ROOT, &[]).unwrap();
-    let order = order(Unit::Time);
-    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
+    let sessions = Sessions::new(&ROOT);
     let rules = DeviceRules { window: fixed(4), ..DeviceRules::default() };
     let device = Arc::new(Device::new(rules, 1));
-    arbiter.add_device(DEVICE, Arc::clone(&device));
-    let root = Arc::clone(sessions.named("root").unwrap());
-    let flow = arbiter.flow(DEVICE, &root, HostId(1)).unwrap();
+    let mut arbiter = arbiters(1, &order(Unit::Time), &device).remove(0);
+    let flow = arbiter.flow(DEVICE, sessions.root(), HostId(1)).unwrap();
     let mut now = Nanos(1 << 31);
     let mut run = |submission: Submission<u64>, count, ns| {
         for passes in (0..count).map(|number| number % 2 == 0) {
@@ -194,7 +189,6 @@ proptest! {
         (world.service_ns, world.ns_per_kib) = (10_000, 20);
         for (index, ns) in steps {
             if world.sources[index].depth == 0 {
-                world.sources[index].depth = 32;
                 world.resume(index, 32);
             } else {
                 world.sources[index].depth = 0;

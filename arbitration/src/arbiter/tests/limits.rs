@@ -3,6 +3,16 @@
 use super::*;
 use crate::limit::{Rates, Waiter};
 
+/// Makes a session with a limit of `rate` commands a second: on all, or on the writes (`Some(true)`) or reads alone.
+fn limited(name: &str, parent: Option<&str>, rate: u64, write: Option<bool>) -> SessionSpec {
+    let (limit, spec) = (iops(rate), spec(name, parent));
+    match write {
+        None => SessionSpec { iops: limit.iops, ..spec },
+        Some(true) => SessionSpec { writes: limit, ..spec },
+        Some(false) => SessionSpec { reads: limit, ..spec },
+    }
+}
+
 #[test]
 fn d2_credits_bound_commands_in_flight() {
     let specs = [
@@ -23,10 +33,8 @@ fn d2_credits_bound_commands_in_flight() {
     for _ in 0..2000 {
         world.run(100_000);
         let held = |session: &str| {
-            let of = |grant: &&(usize, Grant)| {
-                grant.1.session() == world.sessions.named(session).unwrap().id()
-            };
-            world.grants.values().filter(of).count()
+            let id = world.sessions.named(session).unwrap().id();
+            world.grants.values().filter(|(_, grant)| grant.session() == id).count()
         };
         assert!(held("a") <= 3, "30 % of 10 operations");
         assert!(held("b") <= 3, "50 % of 100 KiB in commands of 16 KiB");
@@ -40,27 +48,19 @@ fn d2_credits_bound_commands_in_flight() {
 #[test]
 fn d1_limits_hold_for_a_session_and_all_below_it() {
     for rate in [1u64, 10, 1000, 20_000] {
-        let specs = [
-            SessionSpec { iops: Rate::per_second(rate), ..spec("pool", None) },
-            spec("one", Some("pool")),
-            spec("two", Some("pool")),
-        ];
+        let pool = limited("pool", None, rate, None);
+        let specs = [pool, spec("one", Some("pool")), spec("two", Some("pool"))];
         let from = |session, reactor| Source {
             session,
             host: reactor as u64,
             ..source(reactor, Class::High, 64)
         };
-        let free = source(0, Class::Low, 64);
-        let list = vec![from("one", 0), from("two", 1), free];
-        let mut world = World::new(2, fixed(8), OrderSettings::default(), &specs, list);
-        let mut last = 0;
+        let list = vec![from("one", 0), from("two", 1), source(0, Class::Low, 64)];
+        let mut world = world(2, 8, &specs, list);
         for second in 0..5 {
-            world.run(1_000_000_000);
-            let done = world.done[0] + world.done[1];
-            let slack = (rate as f64 * 0.02).max(2.0);
-            let got = (done - last) as f64;
+            let done = world.serve(SECOND);
+            let (got, slack) = (done[0] + done[1], (rate as f64 * 0.02).max(2.0));
             assert!((got - rate as f64).abs() <= slack, "second {second}: {got} of {rate}");
-            last = done;
         }
         let total = world.done.iter().sum::<u64>() as f64;
         assert!(total >= 5.0 * 39_000.0, "others have the rest: {total}");
@@ -69,17 +69,22 @@ fn d1_limits_hold_for_a_session_and_all_below_it() {
 
 #[test]
 fn d1_limit_is_reached_beside_flood_of_same_class() {
-    for rate in [500u64, 3000] {
-        let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
+    // (time of a command in ms, channels, window, depth of a flood of Low, limit, commands a second). On four channels
+    // High has 3,000 of 4,000 a second, and a session 1,500.
+    for (service, channels, window, low, rate, due) in [
+        (8, 1, 1, 0, 50, 50.0),
+        (8, 1, 4, 0, 50, 50.0),
+        (1, 1, 4, 0, 300, 300.0),
+        (1, 1, 1, 0, 300, 300.0),
+        (1, 4, 4, 64, 500, 500.0),
+        (1, 4, 4, 64, 3000, 1500.0),
+    ] {
         let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
-        let flood = source(0, Class::High, 512);
-        let list = vec![capped, flood, source(0, Class::Low, 64)];
-        let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
-        // 4,000 commands per second, of which 3,000 are High's and 1,500 a session's.
-        world.service_ns = 1_000_000;
-        world.run(5_000_000_000);
-        let got = world.done[0] as f64 / 5.0;
-        assert_close("the limit or the fair share", got, (rate as f64).min(1500.0), 0.02);
+        let list = vec![capped, source(0, Class::High, 512), source(0, Class::Low, low)];
+        let mut world = world(1, window, &[limited("a", None, rate, None)], list);
+        (world.service_ns, world.channels) = (service * MS, vec![Nanos(0); channels]);
+        let case = format!("{rate}/s, {service} ms in each of {channels}, window {window}");
+        assert_close(&case, world.serve(20 * SECOND)[0] / 20.0, due, 0.02);
     }
 }
 
@@ -90,15 +95,12 @@ fn e5_classes_below_one_limit_share_it_by_weight() {
         for (higher, expected) in
             [(Class::High, 0.75), (Class::Medium, 2.0 / 3.0), (Class::Urgent, 0.8)]
         {
-            let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("pool", None) }];
             let of = |class| Source { session: "pool", host: 3, ..source(0, class, 32) };
             let list = vec![of(higher), of(Class::Low)];
-            let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
+            let mut world = world(1, 8, &[limited("pool", None, rate, None)], list);
             // Urgent uses its savings first.
-            world.run(5_000_000_000);
-            let before = world.done.clone();
-            world.run(20_000_000_000);
-            let got = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
+            world.run(5 * SECOND);
+            let got = world.serve(20 * SECOND);
             let part = got[0] / (got[0] + got[1]);
             assert!((part - expected).abs() < 0.02, "{higher:?} at {rate}: {part}, not {expected}");
         }
@@ -108,14 +110,7 @@ fn e5_classes_below_one_limit_share_it_by_weight() {
 #[test]
 fn d1_reactors_share_contended_limit() {
     for (rate, reactors) in [(50, 2), (1000, 3), (9000, 2), (30_000, 2)] {
-        for writes in [false, true] {
-            let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
-            let pool = spec("pool", None);
-            let specs = [if writes {
-                SessionSpec { writes: rates, ..pool }
-            } else {
-                SessionSpec { iops: rates.iops, ..pool }
-            }];
+        for direction in [None, Some(true)] {
             let of = |reactor| Source {
                 session: "pool",
                 host: reactor as u64,
@@ -123,18 +118,21 @@ fn d1_reactors_share_contended_limit() {
                 ..source(reactor, Class::Low, 64)
             };
             let list = (0..reactors).map(of).collect();
-            let order = OrderSettings::default();
-            let mut world = World::new(reactors, fixed(8), order, &specs, list);
-            world.run(1_000_000_000);
-            let before = world.done.clone();
-            world.run(4_000_000_000);
+            let mut world = world(reactors, 8, &[limited("pool", None, rate, direction)], list);
+            world.run(SECOND);
             let due = 4.0 * rate as f64 / reactors as f64;
-            for (done, before) in world.done.iter().zip(before) {
-                let case = format!("one of {reactors} reactors at {rate}/s, writes: {writes}");
-                assert_close(&case, (done - before) as f64, due, 0.02);
+            for done in world.serve(4 * SECOND) {
+                let case = format!("one of {reactors} reactors at {rate}/s, {direction:?}");
+                assert_close(&case, done, due, 0.02);
             }
         }
     }
+}
+
+/// Makes a pool with a limit and two sessions below it with these weights.
+fn pool_of_two(pool: SessionSpec, [one, two]: [u16; 2]) -> [SessionSpec; 3] {
+    let below = |name, weight| SessionSpec { weight: Some(weight), ..spec(name, Some("pool")) };
+    [pool, below("one", one), below("two", two)]
 }
 
 /// Classes on different reactors have their shares of a limit on all commands, and sessions on
@@ -142,35 +140,25 @@ fn d1_reactors_share_contended_limit() {
 #[test]
 fn d1_reactors_share_a_limit_by_weight() {
     use Class::{High, Low, Medium};
-    for (rate, weights, classes, is_direction, expected) in [
-        (100, [300, 100], [Low, Low], true, 3.0),
-        (9000, [100, 1000], [Low, Low], true, 0.1),
-        (1000, [300, 100], [Low, Low], false, 3.0),
-        (100, [100, 100], [High, Low], false, 3.0),
-        (9000, [100, 100], [Low, Medium], false, 0.5),
+    for (rate, weights, classes, direction, expected) in [
+        (100, [300, 100], [Low, Low], Some(true), 3.0),
+        (9000, [100, 1000], [Low, Low], Some(true), 0.1),
+        (1000, [300, 100], [Low, Low], None, 3.0),
+        (100, [100, 100], [High, Low], None, 3.0),
+        (9000, [100, 100], [Low, Medium], None, 0.5),
     ] {
-        let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
-        let pool = match is_direction {
-            true => SessionSpec { writes: rates, ..spec("pool", None) },
-            false => SessionSpec { iops: rates.iops, ..spec("pool", None) },
-        };
-        let below = |name, weight| SessionSpec { weight: Some(weight), ..spec(name, Some("pool")) };
-        let specs = [pool, below("one", weights[0]), below("two", weights[1])];
+        let specs = pool_of_two(limited("pool", None, rate, direction), weights);
         let of = |reactor, session| Source {
             session,
             write: true,
             ..source(reactor, classes[reactor], 64)
         };
-        let order = OrderSettings::default();
-        let list = vec![of(0, "one"), of(1, "two")];
-        let mut world = World::new(2, fixed(8), order, &specs, list);
-        world.run(1_000_000_000);
-        let before = world.done.clone();
-        world.run(10_000_000_000);
-        let [one, two] = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
-        let case = format!("{weights:?} and {classes:?} at {rate}/s, writes: {is_direction}");
-        assert_close(&case, one / two, expected, 0.02);
-        assert_close(&format!("{case}: both"), (one + two) / 10.0, rate as f64, 0.02);
+        let mut world = world(2, 8, &specs, vec![of(0, "one"), of(1, "two")]);
+        world.run(SECOND);
+        let done = world.serve(10 * SECOND);
+        let case = format!("{weights:?} and {classes:?} at {rate}/s, {direction:?}");
+        assert_close(&case, done[0] / done[1], expected, 0.02);
+        assert_close(&format!("{case}: both"), (done[0] + done[1]) / 10.0, rate as f64, 0.02);
     }
 }
 
@@ -178,36 +166,23 @@ fn d1_reactors_share_a_limit_by_weight() {
 /// debt.
 #[test]
 fn d1_reused_session_number_inherits_no_debt() {
-    let writes = |rate| Rates { iops: Rate::per_second(rate), bandwidth: None };
-    let specs =
-        [SessionSpec { writes: writes(100), ..spec("pool", None) }, spec("other", Some("pool"))];
+    let specs = [limited("pool", None, 100, Some(true)), spec("other", Some("pool"))];
     let writer = |session, host| Source { session, host, write: true, ..source(0, Class::High, 8) };
-    let list = vec![writer("other", 1)];
-    let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
+    let mut world = world(1, 8, &specs, vec![writer("other", 1)]);
     let mut ids = Vec::new();
-    for host in 2..6_u32 {
+    for index in 1..5 {
         let named = [specs[0].clone(), specs[1].clone(), spec("new", Some("pool"))];
         world.apply(&ROOT, &named);
-        let session = Arc::clone(world.sessions.named("new").unwrap());
-        ids.push(session.id());
-        let flow = world.arbiters[0].flow(DEVICE, &session, HostId(host.into())).unwrap();
-        drop(session);
-        world.flows.push(flow);
-        world.sources.push(writer("new", host.into()));
-        world.done.push(0);
-        world.bytes_done.push(0);
-        world.longest_wait.push(0);
-        world.waits.push(Vec::new());
-        world.next_due.push(world.now);
-        let index = world.sources.len() - 1;
-        world.run(2_000_000_000);
+        ids.push(world.sessions.named("new").unwrap().id());
+        world.add(writer("new", 1 + index as u64));
+        world.run(2 * SECOND);
         assert_close("half of the limit", world.done[index] as f64, 100.0, 0.05);
         // It ends alone, with the whole limit for itself.
         world.sources[0].depth = 0;
-        world.run(3_000_000_000);
+        world.run(3 * SECOND);
         world.sources[index].depth = 0;
-        world.run(1_000_000_000);
-        world.arbiters[0].release(flow);
+        world.run(SECOND);
+        world.arbiters[0].release(world.flows[index]);
         world.apply(&ROOT, &specs);
         world.arbiters[0].settle(world.now, usize::MAX);
         world.resume(0, 8);
@@ -218,24 +193,19 @@ fn d1_reused_session_number_inherits_no_debt() {
 #[test]
 fn d1_devices_share_contended_limit() {
     for late in [0, 300_000] {
-        let mut sessions = Sessions::new(&ROOT);
-        let limited = SessionSpec { iops: Rate::per_second(1000), ..spec("a", None) };
-        sessions.apply(Nanos(0), &ROOT, &[limited]).unwrap();
-        let order = OrderSettings::default();
-        let mut arbiter: Arbiter<usize> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
-        let flows = [0, 1].map(|device| {
-            let device = DeviceId(device);
-            arbiter.add_device(device, Arc::new(Device::new(DeviceRules::default(), 1)));
-            arbiter.flow(device, sessions.named("a").unwrap(), HostId(1)).unwrap()
-        });
-        let mut now = Nanos(1_000_000_000);
+        let sessions = sessions(&ROOT, &[limited("a", None, 1000, None)]);
+        let mut arbiter: Arbiter<usize> = arbiter(DeviceRules::default());
+        arbiter.add_device(DeviceId(1), Arc::new(Device::new(DeviceRules::default(), 1)));
+        let flow = |id| arbiter.flow(DeviceId(id), sessions.named("a").unwrap(), HostId(1));
+        let flows = [0, 1].map(flow).map(Option::unwrap);
+        let mut now = Nanos(SECOND);
         let send = |arbiter: &mut Arbiter<usize>, now, device: usize| {
             let submission = Submission::of_host(device, false, 4096);
             arbiter.enqueue(now, flows[device], Class::Low, submission).unwrap();
         };
         (0..32).for_each(|_| [0, 1].iter().for_each(|device| send(&mut arbiter, now, *device)));
         let mut done = [0_u32; 2];
-        while now < Nanos(3_000_000_000) {
+        while now < Nanos(3 * SECOND) {
             match arbiter.pull(now) {
                 Pull::Command(Dispatched { item, grant, .. }) => {
                     arbiter.complete(now, grant, true);
@@ -251,51 +221,20 @@ fn d1_devices_share_contended_limit() {
     }
 }
 
-#[test]
-fn d1_limit_is_reached_despite_late_turns() {
-    // (time of a command in ms, window, limit of a session beside a flood of its class)
-    for (service, window, rate) in [(8, 1, 50), (8, 4, 50), (1, 4, 300), (1, 1, 300)] {
-        let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
-        let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
-        let list = vec![capped, source(0, Class::High, 256)];
-        let mut world = World::new(1, fixed(window), OrderSettings::default(), &specs, list);
-        (world.service_ns, world.channels) = (service * 1_000_000, vec![Nanos(0)]);
-        world.run(20_000_000_000);
-        let case = format!("{rate}/s beside commands of {service} ms, window {window}");
-        assert_close(&case, world.done[0] as f64 / 20.0, rate as f64, 0.02);
-    }
-}
-
-/// Makes an arbiter of one device that orders commands by place, and holds this many at once.
-fn by_place(window: u32) -> Arbiter<u64> {
-    let rules = DeviceRules {
-        window: fixed(window),
-        containers: Some(crate::device::ContainerRules {
-            scheduler: crate::container::Scheduler::Containers,
-            capacity: 64,
-            deadline_ns: 20_000_000,
-        }),
-        ..DeviceRules::default()
-    };
-    let order = OrderSettings::default();
-    let mut arbiter = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
-    arbiter.add_device(DEVICE, Arc::new(Device::new(rules, 1)));
-    arbiter
+/// Makes an arbiter of one device that orders commands by place, and holds one at once.
+fn arbiter_by_place() -> Arbiter<u64> {
+    let rules = DeviceRules { window: fixed(1), containers: by_place(64), ..Default::default() };
+    arbiter(rules)
 }
 
 /// Commands in the set that is ordered by place hold credits. They return them to the sessions that
 /// they were taken from, even after a new plan.
 #[test]
 fn set_returns_credits_after_new_plan() {
-    let mut sessions = Sessions::new(&ROOT);
-    let capped = |name: &str| SessionSpec { operations: Some(40), ..spec(name, None) };
-    let root = RootSpec {
-        caps: Caps { operations: 1000, payload: u64::MAX },
-        bounded: true,
-        queue: u32::MAX,
-    };
-    sessions.apply(Nanos(0), &root, &[capped("a"), capped("b")]).unwrap();
-    let (mut arbiter, now) = (by_place(1), Nanos(1_000_000_000));
+    let capped = |name, percent| SessionSpec { operations: Some(percent), ..spec(name, None) };
+    let root = RootSpec { caps: Caps { operations: 1000, payload: u64::MAX }, ..ROOT };
+    let mut sessions = sessions(&root, &[capped("a", 40), capped("b", 40)]);
+    let (mut arbiter, now) = (arbiter_by_place(), Nanos(SECOND));
     for (host, name) in (0..).zip(["a", "b"]) {
         let flow = arbiter.flow(DEVICE, sessions.named(name).unwrap(), HostId(host)).unwrap();
         for item in 0..10 {
@@ -303,8 +242,7 @@ fn set_returns_credits_after_new_plan() {
         }
     }
     let first = arbiter.dispatch(now, DEVICE).unwrap();
-    let less = |name: &str| SessionSpec { operations: Some(30), ..spec(name, None) };
-    sessions.apply(now, &root, &[less("a"), spec("b", None)]).unwrap();
+    sessions.apply(now, &root, &[capped("a", 30), spec("b", None)]).unwrap();
     for session in sessions.take_touched() {
         arbiter.touch_session(&session);
     }
@@ -326,31 +264,24 @@ fn set_returns_credits_after_new_plan() {
 /// that let it into the set have their charges back.
 #[test]
 fn d1_cancelled_set_command_refunds_limits() {
-    let rates = |amount| Rates { iops: Rate::per_second(1), bandwidth: Rate::per_second(amount) };
-    let limited = SessionSpec {
-        iops: Rate::per_second(1),
-        bandwidth: Rate::per_second(4096),
-        writes: rates(4096),
-        ..spec("a", None)
-    };
-    let mut sessions = Sessions::new(&ROOT);
-    sessions.apply(Nanos(0), &ROOT, &[limited]).unwrap();
+    let writes = Rates { iops: Rate::per_second(1), bandwidth: Rate::per_second(4096) };
+    let limits =
+        SessionSpec { iops: writes.iops, bandwidth: writes.bandwidth, writes, ..spec("a", None) };
+    let sessions = sessions(&ROOT, &[limits]);
     let session = sessions.named("a").unwrap();
-    let (mut arbiter, now) = (by_place(1), Nanos(1_000_000_000));
+    let (mut arbiter, now) = (arbiter_by_place(), Nanos(SECOND));
     let flow = arbiter.flow(DEVICE, session, HostId(1)).unwrap();
     let write = |item| Submission::of_host(item, true, 4096);
-    let other = arbiter.flow(DEVICE, sessions.named("root").unwrap(), HostId(2)).unwrap();
+    let other = arbiter.flow(DEVICE, sessions.root(), HostId(2)).unwrap();
     arbiter.enqueue(now, other, Class::Urgent, write(0)).unwrap();
     let first = arbiter.dispatch(now, DEVICE).unwrap();
     let waiting = arbiter.enqueue(now, flow, Class::Low, write(1)).unwrap();
     assert!(arbiter.dispatch(now, DEVICE).is_none(), "the window is full");
-    assert_eq!(session.all.iops.check(now), Err(Nanos(2_000_000_000)), "the command is in the set");
+    assert_eq!(session.all.iops.check(now), Err(Nanos(2 * SECOND)), "the command is in the set");
     assert_eq!(arbiter.cancel(now, waiting), Some(1));
     assert_eq!(session.all.check(now), Ok(()));
-    assert_eq!(
-        session.admit_direction(now, Waiter { reactor: 0, party: 0, is_due: false }, true),
-        Ok(())
-    );
+    let waiter = Waiter { reactor: 0, party: 0, is_due: false };
+    assert_eq!(session.admit_direction(now, waiter, true), Ok(()));
     arbiter.complete(now, first.grant, true);
 }
 
@@ -358,14 +289,9 @@ fn d1_cancelled_set_command_refunds_limits() {
 /// Their flow is removed with the last of them.
 #[test]
 fn d1_resent_commands_bypass_a_blocked_session() {
-    let mut sessions = Sessions::new(&ROOT);
-    let limited = SessionSpec { iops: Rate::per_second(1), ..spec("a", None) };
-    sessions.apply(Nanos(0), &ROOT, &[limited, spec("b", Some("a"))]).unwrap();
+    let sessions = sessions(&ROOT, &[limited("a", None, 1, None), spec("b", Some("a"))]);
     let session = sessions.named("b").unwrap();
-    let order = OrderSettings::default();
-    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
-    arbiter.add_device(DEVICE, Arc::new(Device::new(DeviceRules::default(), 1)));
-    let now = Nanos(1_000_000_000);
+    let (mut arbiter, now) = (arbiter::<u64>(DeviceRules::default()), Nanos(SECOND));
     let flow = arbiter.flow(DEVICE, session, HostId(1)).unwrap();
     let before = arbiter.flows.sizes().0;
     let plain = |item| Submission::of_host(item, true, 4096);
@@ -374,13 +300,11 @@ fn d1_resent_commands_bypass_a_blocked_session() {
     }
     let first = arbiter.dispatch(now, DEVICE).unwrap();
     assert!(first.item == 0 && arbiter.dispatch(now, DEVICE).is_none(), "the limit holds");
-    for item in 10..14 {
+    let again = [10, 11, 12, 13, 14].map(|item| {
         let again = Submission { past_limits: true, ..plain(item) };
-        arbiter.enqueue(now, flow, Class::Low, again).unwrap();
-    }
-    let withdrawn =
-        arbiter.enqueue(now, flow, Class::Low, Submission { past_limits: true, ..plain(14) });
-    assert_eq!(arbiter.cancel(now, withdrawn.unwrap()), Some(14));
+        arbiter.enqueue(now, flow, Class::Low, again).unwrap()
+    });
+    assert_eq!(arbiter.cancel(now, again[4]), Some(14));
     let mut passed = Vec::new();
     while let Some(next) = arbiter.dispatch(now, DEVICE) {
         passed.push(next.item);
@@ -409,11 +333,8 @@ struct Directions {
 /// Runs hosts for `seconds` whose session, or whose session's parent, limits one direction. Returns
 /// the number of completed commands of each host, and the longest wait of the other direction in
 /// ns.
-fn run_directions(case: Directions, is_above: bool, seconds: u64) -> (Vec<[u64; 2]>, u64) {
-    let rates = Rates { iops: Rate::per_second(case.rate), bandwidth: None };
-    let [reads, writes] =
-        if case.write { [Rates::default(), rates] } else { [rates, Rates::default()] };
-    let pool = SessionSpec { reads, writes, ..spec("pool", None) };
+fn run_directions(case: Directions, is_above: bool, seconds: u64) -> (Vec<[f64; 2]>, u64) {
+    let pool = limited("pool", None, case.rate, Some(case.write));
     let specs = [pool, spec("one", Some("pool"))];
     let session = if is_above { "one" } else { "pool" };
     let sources = (0..case.hosts).flat_map(|host| {
@@ -425,13 +346,10 @@ fn run_directions(case: Directions, is_above: bool, seconds: u64) -> (Vec<[u64; 
             ..source(host % case.reactors, case.classes[usize::from(!limited)], 1)
         })
     });
-    let order = OrderSettings::default();
-    let mut world = World::new(case.reactors, fixed(8), order, &specs, sources.collect());
-    world.run(1_000_000_000);
+    let mut world = world(case.reactors, 8, &specs, sources.collect());
+    world.run(SECOND);
     world.longest_wait.fill(0);
-    let before = world.done.clone();
-    world.run(seconds * 1_000_000_000);
-    let done: Vec<u64> = world.done.iter().zip(before).map(|(all, before)| all - before).collect();
+    let done = world.serve(seconds * SECOND);
     let waits = world.longest_wait.iter().skip(1).step_by(2);
     (done.chunks(2).map(|both| [both[0], both[1]]).collect(), *waits.max().unwrap())
 }
@@ -456,7 +374,7 @@ proptest! {
         let reactors = reactors.min(hosts);
         let case = Directions { write, rate, hosts, reactors, classes, depths };
         let (done, longest) = run_directions(case, is_above, 2);
-        let sum = |direction: usize| done.iter().map(|both| both[direction]).sum::<u64>() as f64;
+        let sum = |direction: usize| done.iter().map(|both| both[direction]).sum::<f64>();
         // One command at a time may not reach the limit: it waits for the device, too.
         let reached = sum(0) / 2.0 / rate as f64;
         prop_assert!(reached <= 1.02 + 1.0 / rate as f64, "{} of the limit", reached);
@@ -476,17 +394,11 @@ proptest! {
 #[test]
 fn d1_many_hosts_share_the_limit_of_a_direction_evenly() {
     for (rate, depth) in [(2000, 4), (20_000, 1)] {
-        let case = Directions {
-            write: true,
-            rate,
-            hosts: 100,
-            reactors: 1,
-            classes: [Class::High; 2],
-            depths: [depth, 0],
-        };
+        let (classes, depths) = ([Class::High; 2], [depth, 0]);
+        let case = Directions { write: true, rate, hosts: 100, reactors: 1, classes, depths };
         let (done, _) = run_directions(case, true, 5);
         for [writes, _] in done {
-            assert_close("one of 100 hosts", writes as f64, rate as f64 / 20.0, 0.05);
+            assert_close("one of 100 hosts", writes, rate as f64 / 20.0, 0.05);
         }
     }
 }
@@ -494,22 +406,13 @@ fn d1_many_hosts_share_the_limit_of_a_direction_evenly() {
 /// Sessions below the limited one share its limit on writes by their weights, while both read.
 #[test]
 fn d1_the_limit_of_a_direction_is_shared_by_weight() {
-    let writes = Rates { iops: Rate::per_second(1000), bandwidth: None };
-    let specs = [
-        SessionSpec { writes, ..spec("pool", None) },
-        SessionSpec { weight: Some(300), ..spec("heavy", Some("pool")) },
-        spec("light", Some("pool")),
-    ];
-    let of = |session, host, write| Source { session, host, write, ..source(0, Class::High, 16) };
-    let sources =
-        [of("heavy", 1, true), of("heavy", 1, false), of("light", 2, true), of("light", 2, false)];
-    let order = OrderSettings::default();
-    let mut world = World::new(1, fixed(8), order, &specs, sources.to_vec());
-    world.run(10_000_000_000);
-    assert_close("heavy's writes", world.done[0] as f64, 7500.0, 0.03);
-    assert_close("light's writes", world.done[2] as f64, 2500.0, 0.03);
-    let reads = (world.done[1] + world.done[3]) as f64;
-    assert_close("reads", reads, 10.0 * 39_000.0, 0.02);
+    let specs = pool_of_two(limited("pool", None, 1000, Some(true)), [300, 100]);
+    let sources = [("one", true), ("one", false), ("two", true), ("two", false)]
+        .map(|(session, write)| Source { session, write, ..source(0, Class::High, 16) });
+    let done = world(1, 8, &specs, sources.to_vec()).serve(10 * SECOND);
+    assert_close("writes of weight 300", done[0], 7500.0, 0.03);
+    assert_close("writes of weight 100", done[2], 2500.0, 0.03);
+    assert_close("reads", done[1] + done[3], 10.0 * 39_000.0, 0.02);
 }
 
 proptest! {
@@ -528,17 +431,10 @@ proptest! {
         others in [0usize..3, 0usize..3],
         depth in 2usize..20,
     ) {
-        let direction = |rate| {
-            let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
-            if write { [Rates::default(), rates] } else { [rates, Rates::default()] }
-        };
-        let limited = |name, parent, rate| {
-            let [reads, writes] = direction(rate);
-            SessionSpec { reads, writes, ..spec(name, parent) }
-        };
+        let own = own.map_or(0, |percent| (rate * percent / 200).max(1));
         let specs = [
-            limited("pool", None, rate),
-            limited("one", Some("pool"), own.map_or(0, |percent| (rate * percent / 200).max(1))),
+            limited("pool", None, rate, Some(write)),
+            limited("one", Some("pool"), own, Some(write)),
             spec("two", Some("pool")),
             spec("idle", Some("one")),
             spec("more", Some("pool")),
@@ -558,20 +454,18 @@ proptest! {
         let asks = |source: &Source, session| {
             (source.session, source.write) == (session, write) && source.depth > 0
         };
-        let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, sources);
-        world.run(1_000_000_000);
-        let before = world.done.clone();
+        let mut world = world(1, 8, &specs, sources);
+        world.run(SECOND);
         let seconds = (4000 / rate).clamp(2, 10);
-        world.run(seconds * 1_000_000_000);
+        let done = world.serve(seconds * SECOND);
         for session in ["one", "two"] {
-            let of = world.sources.iter().zip(world.done.iter().zip(&before));
-            let of = of.filter(|(source, _)| asks(source, session));
-            let each: Vec<u64> = of.map(|(_, (done, before))| done - before).collect();
-            let got = each.iter().sum::<u64>() as f64 / seconds as f64;
+            let of = world.sources.iter().zip(&done).filter(|(source, _)| asks(source, session));
+            let each: Vec<f64> = of.map(|(_, done)| *done).collect();
+            let got = each.iter().sum::<f64>() / seconds as f64;
             let due = rate as f64 / 2.0;
             prop_assert!((got / due - 1.0).abs() <= 0.02, "{session}: {got} of {due}");
             let part = got * seconds as f64 / each.len() as f64;
-            let is_near = |got: &u64| (*got as f64 / part - 1.0).abs() <= 0.05;
+            let is_near = |got: &f64| (got / part - 1.0).abs() <= 0.05;
             prop_assert!(each.iter().all(is_near), "hosts of {session}: {each:?}");
         }
     }
@@ -614,34 +508,21 @@ proptest! {
         rate in 40u64..1000,
         weighted: bool,
         sizes: bool,
-        sharers in prop::collection::vec(
+        mut sharers in prop::collection::vec(
             (20u16..500, prop::option::of(75u64..115), 2usize..20, 0u32..5)
                 .prop_map(|(weight, own, depth, size)| Sharer { weight, own, depth, size }),
             2..5,
         ),
-        idle in prop::option::of((0usize..5, 1u64..3_000_000_000)),
+        idle in prop::option::of((0usize..5, 1u64..3 * SECOND)),
     ) {
         const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-        let limited = |name: &str, parent: Option<&str>, rate: u64| {
-            let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
-            let spec = spec(name, parent);
-            match (total, write) {
-                (true, _) => SessionSpec { iops: rates.iops, ..spec },
-                (_, true) => SessionSpec { writes: rates, ..spec },
-                (_, false) => SessionSpec { reads: rates, ..spec },
-            }
-        };
+        let limited = |name, parent, rate| limited(name, parent, rate, (!total).then_some(write));
         // The first one, and all where sizes differ, have no limit of their own.
-        let sharers: Vec<Sharer> = sharers
-            .iter()
-            .enumerate()
-            .map(|(index, of)| Sharer {
-                weight: if weighted { of.weight } else { 100 },
-                own: of.own.filter(|_| index > 0 && !sizes),
-                size: if sizes { of.size } else { 0 },
-                ..*of
-            })
-            .collect();
+        for (index, of) in sharers.iter_mut().enumerate() {
+            of.weight = if weighted { of.weight } else { 100 };
+            of.own = of.own.filter(|_| index > 0 && !sizes);
+            of.size = if sizes { of.size } else { 0 };
+        }
         let terms = |owns: &[f64]| -> Vec<(f64, f64, f64)> {
             let of = |(of, own): (&Sharer, &f64)| (of.weight.into(), f64::from(1 << of.size), *own);
             sharers.iter().zip(owns).map(of).collect()
@@ -664,8 +545,8 @@ proptest! {
             let (depth, bytes) = (of.depth, 4096 << of.size);
             Source { session, host, write, bytes, ..source(0, Class::High, depth) }
         });
-        let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, sources.collect());
-        world.run(1_000_000_000);
+        let mut world = world(1, 8, &specs, sources.collect());
+        world.run(SECOND);
         if let Some((index, time)) = idle {
             let index = index % sharers.len();
             world.sources[index].depth = 0;
@@ -675,10 +556,8 @@ proptest! {
             world.sources[index].depth = sharers[index].depth;
             (waiting..sharers[index].depth).for_each(|_| world.send(index));
         }
-        let before = world.done.clone();
-        world.run(5_000_000_000);
-        for (index, due) in due.iter().enumerate() {
-            let got = (world.done[index] - before[index]) as f64;
+        let done = world.serve(5 * SECOND);
+        for (index, (due, got)) in due.iter().zip(done).enumerate() {
             prop_assert!(got >= 5.0 * due * 0.98 - 2.0, "{index} of {sharers:?}: {got} of {}", 5.0 * due);
         }
     }
@@ -690,30 +569,21 @@ proptest! {
 fn d1_session_near_its_share_gets_all_of_it() {
     // (limit above, its own, size of the others' commands, due of it)
     for (above, own, bytes, due) in [(942, 845, 32_768, 837.3), (629, 308, 4096, 308.0)] {
-        for total in [true, false] {
-            let limited = |name, above, rate| {
-                let rates = Rates { iops: Rate::per_second(rate), bandwidth: None };
-                match total {
-                    true => SessionSpec { iops: rates.iops, ..spec(name, above) },
-                    false => SessionSpec { reads: rates, ..spec(name, above) },
-                }
-            };
+        for direction in [None, Some(false)] {
             let specs = [
-                limited("pool", None, above),
-                limited("one", Some("pool"), own),
+                limited("pool", None, above, direction),
+                limited("one", Some("pool"), own, direction),
                 spec("two", Some("pool")),
             ];
             let of = |session, host| Source { session, host, ..source(0, Class::High, 8) };
             let list = vec![of("one", 1), Source { bytes, ..of("two", 2) }];
-            let mut world = World::new(1, fixed(8), OrderSettings::default(), &specs, list);
-            world.run(1_000_000_000);
+            let mut world = world(1, 8, &specs, list);
+            world.run(SECOND);
             world.sources[1].depth = 0;
-            world.run(3_000_000_000);
+            world.run(3 * SECOND);
             world.resume(1, 8);
-            let before = world.done[0];
-            world.run(5_000_000_000);
-            let case = format!("{own}/s below {above}/s, of all commands: {total}");
-            assert_close(&case, (world.done[0] - before) as f64 / 5.0, due, 0.02);
+            let case = format!("{own}/s below {above}/s, {direction:?}");
+            assert_close(&case, world.serve(5 * SECOND)[0] / 5.0, due, 0.02);
         }
     }
 }
@@ -722,19 +592,14 @@ fn d1_session_near_its_share_gets_all_of_it() {
 /// under a tighter one.
 #[test]
 fn a_limit_of_a_direction_changes_live() {
-    let limited = |rate| SessionSpec {
-        writes: Rates { iops: Rate::per_second(rate), bandwidth: None },
-        ..spec("a", None)
-    };
+    let limited = |rate| limited("a", None, rate, Some(true));
     let writes = Source { session: "a", write: true, ..source(0, Class::High, 16) };
     let reads = Source { write: false, ..writes.clone() };
-    let order = OrderSettings::default();
-    let mut world = World::new(1, fixed(4), order, &[limited(100)], vec![writes, reads]);
+    let mut world = world(1, 4, &[limited(100)], vec![writes, reads]);
     let mut seconds = |specs: &[SessionSpec]| {
         world.apply(&ROOT, specs);
-        let before = world.done.clone();
-        world.run(2_000_000_000);
-        [(world.done[0] - before[0]) as f64 / 2.0, (world.done[1] - before[1]) as f64 / 2.0]
+        let done = world.serve(2 * SECOND);
+        [done[0] / 2.0, done[1] / 2.0]
     };
     assert_close("writes", seconds(&[limited(100)])[0], 100.0, 0.02);
     assert_close("writes, tighter", seconds(&[limited(10)])[0], 10.0, 0.1);
@@ -746,24 +611,15 @@ fn a_limit_of_a_direction_changes_live() {
 /// Weights of many levels below a limit multiply, and their product may exceed any number.
 #[test]
 fn direction_limit_applies_to_deep_sessions() {
-    const NAMES: [&str; 20] = [
-        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
-        "s", "t",
-    ];
-    let writes = Rates { iops: Rate::per_second(100), bandwidth: None };
-    let below = |(above, name): (&&str, &&str)| SessionSpec {
+    let pool = limited("0", None, 100, Some(true));
+    let below = |n: u32| SessionSpec {
         weight: Some(1000),
-        ..spec(name, Some(above))
+        ..spec(&n.to_string(), Some(&(n - 1).to_string()))
     };
-    let mut specs = vec![SessionSpec { writes, ..spec(NAMES[0], None) }];
-    specs.extend(NAMES.iter().zip(&NAMES[1..]).map(below));
-    let writer =
-        |host| Source { session: NAMES[19], host, write: true, ..source(0, Class::High, 4) };
-    let order = OrderSettings::default();
-    let mut world = World::new(1, fixed(4), order, &specs, vec![writer(1), writer(2)]);
-    world.run(10_000_000_000);
-    for done in &world.done {
-        assert_close("one of two hosts", *done as f64, 500.0, 0.02);
+    let specs: Vec<SessionSpec> = [pool].into_iter().chain((1..20).map(below)).collect();
+    let writer = |host| Source { session: "19", host, write: true, ..source(0, Class::High, 4) };
+    for done in world(1, 4, &specs, vec![writer(1), writer(2)]).serve(10 * SECOND) {
+        assert_close("one of two hosts", done, 500.0, 0.02);
     }
 }
 
@@ -774,21 +630,14 @@ fn d1_reactors_reach_a_limit_in_shares_by_weight() {
     for weights in [[100, 100], [200, 100], [100, 900]] {
         for rate in [1000_u64, 10_000, 20_000, 30_000] {
             for eager in [None, Some(0), Some(1)] {
-                let below =
-                    |name, weight| SessionSpec { weight: Some(weight), ..spec(name, Some("pool")) };
-                let specs = [
-                    SessionSpec { iops: Rate::per_second(rate), ..spec("pool", None) },
-                    below("one", weights[0]),
-                    below("two", weights[1]),
-                ];
+                let specs = pool_of_two(limited("pool", None, rate, None), weights);
                 let of = |reactor, session| Source { session, ..source(reactor, Class::High, 64) };
                 let list = vec![of(0, "one"), of(1, "two"), source(0, Class::Low, 64)];
-                let mut world = World::new(2, fixed(8), OrderSettings::default(), &specs, list);
+                let mut world = world(2, 8, &specs, list);
                 world.eager = eager;
-                world.run(500_000_000);
-                let before = world.done.clone();
-                world.run(1_000_000_000);
-                let [one, two] = [0, 1].map(|index| (world.done[index] - before[index]) as f64);
+                world.run(500 * MS);
+                let done = world.serve(SECOND);
+                let (one, two) = (done[0], done[1]);
                 let case = format!("{weights:?} at {rate}/s, {eager:?} first");
                 assert_close(&case, one + two, rate as f64, 0.01);
                 let expected = f64::from(weights[0]) / f64::from(weights[0] + weights[1]);
@@ -802,20 +651,14 @@ fn d1_reactors_reach_a_limit_in_shares_by_weight() {
 #[test]
 fn d1_classes_share_a_limit_across_reactors() {
     for reactors in 2..=4 {
-        let specs = [
-            SessionSpec { iops: Rate::per_second(8000), ..spec("pool", None) },
-            SessionSpec { weight: Some(200), ..spec("one", Some("pool")) },
-        ];
+        let specs = pool_of_two(limited("pool", None, 8000, None), [200, 100]);
         let of = |reactor, class| Source { session: "one", ..source(reactor, class, 64) };
-        let mut list: Vec<Source> = (1..reactors).map(|reactor| of(reactor, Class::High)).collect();
-        list.push(of(0, Class::Low));
-        let mut world = World::new(reactors, fixed(8), OrderSettings::default(), &specs, list);
-        world.run(500_000_000);
-        let before = world.done.clone();
-        world.run(1_000_000_000);
-        let done: Vec<u64> = world.done.iter().zip(before).map(|(now, was)| now - was).collect();
-        let (low, high) =
-            (done[reactors - 1] as f64, done.iter().rev().skip(1).sum::<u64>() as f64);
+        let class = |reactor| if reactor == 0 { Class::Low } else { Class::High };
+        let list = (0..reactors).map(|reactor| of(reactor, class(reactor))).collect();
+        let mut world = world(reactors, 8, &specs, list);
+        world.run(500 * MS);
+        let done = world.serve(SECOND);
+        let (low, high) = (done[0], done[1..].iter().sum::<f64>());
         assert_close(&format!("{reactors} reactors: {done:?}"), high / low, 3.0, 0.02);
         assert_close(&format!("{reactors} reactors"), high + low, 8000.0, 0.01);
     }

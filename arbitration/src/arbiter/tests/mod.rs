@@ -20,12 +20,10 @@ use super::*;
 use crate::credit::Caps;
 use crate::device::DeviceRules;
 use crate::limit::Rate;
-use crate::reservation::{Overrides, Profile};
-use crate::session::{HostId, RootSpec, SessionSpec, Sessions};
+use crate::reservation::{Reserved, Terms};
+use crate::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, Unit, Weights, WindowRule};
-
-const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
-const DEVICE: DeviceId = DeviceId(0);
+use crate::testing::*;
 
 /// A sender that always has `depth` commands outstanding; with 0 it sends no more.
 #[derive(Clone, Debug)]
@@ -65,9 +63,7 @@ struct World {
     write_ns: u64,
     dispatched: HashSet<u64>,
     done: Vec<u64>,
-    bytes_done: Vec<u64>,
     longest_wait: Vec<u64>,
-    waits: Vec<Vec<u64>>,
     /// The counts of the arbiters for waiting commands.
     watches: HashMap<u64, Watch>,
     /// The source of each command that waited, its wait in ns, and the reasons.
@@ -85,26 +81,14 @@ impl World {
         specs: &[SessionSpec],
         sources: Vec<Source>,
     ) -> Self {
-        let mut sessions = Sessions::new(&ROOT);
-        sessions.apply(Nanos(0), &ROOT, specs).unwrap();
-        let waiters = Arc::new(Waiters::new(reactors));
         let rules = DeviceRules { window: rule, ..DeviceRules::default() };
         let device = Arc::new(Device::new(rules, reactors));
-        let arbiters = (0..reactors)
-            .map(|reactor| {
-                let reactor = u32::try_from(reactor).unwrap();
-                let mut arbiter = Arbiter::new(reactor, &order, Arc::clone(&waiters), 1000);
-                arbiter.add_device(DEVICE, Arc::clone(&device));
-                arbiter
-            })
-            .collect();
-        let count = sources.len();
         let mut world = Self {
-            now: Nanos(1_000_000_000),
-            arbiters,
+            now: Nanos(SECOND),
+            arbiters: arbiters(reactors, &order, &device),
             device,
-            sessions,
-            sources,
+            sessions: sessions(&ROOT, specs),
+            sources: Vec::new(),
             flows: Vec::new(),
             commands: Vec::new(),
             in_device: Calendar::new(),
@@ -114,22 +98,25 @@ impl World {
             ns_per_kib: 0,
             write_ns: 0,
             dispatched: HashSet::new(),
-            done: vec![0; count],
-            bytes_done: vec![0; count],
-            longest_wait: vec![0; count],
-            waits: vec![Vec::new(); count],
+            done: Vec::new(),
+            longest_wait: Vec::new(),
             watches: HashMap::new(),
             reasons: Vec::new(),
-            next_due: vec![Nanos(1_000_000_000); count],
+            next_due: Vec::new(),
             eager: None,
         };
-        for index in 0..count {
-            let source = world.sources[index].clone();
-            let session = world.sessions.named(source.session).unwrap();
-            let flow = world.arbiters[source.reactor].flow(DEVICE, session, HostId(source.host));
-            world.flows.push(flow.unwrap());
-        }
+        sources.into_iter().for_each(|source| world.add(source));
         world
+    }
+
+    fn add(&mut self, source: Source) {
+        let session = self.sessions.named(source.session).unwrap();
+        let flow = self.arbiters[source.reactor].flow(DEVICE, session, HostId(source.host));
+        self.flows.push(flow.unwrap());
+        self.sources.push(source);
+        self.done.push(0);
+        self.longest_wait.push(0);
+        self.next_due.push(self.now);
     }
 
     /// Changes the sessions to what `specs` say; the arbiters carry the change out in steps.
@@ -167,7 +154,6 @@ impl World {
         let (index, sent) = self.commands[usize::try_from(id).unwrap()];
         let waited = self.now.ns_since(sent);
         self.longest_wait[index] = self.longest_wait[index].max(waited);
-        self.waits[index].push(waited);
         if let Some(watch) = self.watches.remove(&id) {
             let reasons = self.arbiters[reactor].explain(self.now, &watch);
             self.reasons.push((index, waited, reasons));
@@ -179,16 +165,18 @@ impl World {
         self.grants.insert(id, (reactor, grant));
     }
 
-    /// Measures the device: four commands at a time.
-    fn profile(&self) -> Profile {
-        let profile = Overrides {
-            mean: Some(Nanos(self.service_ns)),
-            worst: Some(Nanos(self.service_ns)),
-            parallelism: Some(4),
-            seeks: false,
-        };
-        let rules = DeviceRules { profile, ..DeviceRules::default() };
-        Device::new(rules, 1).profile().unwrap()
+    /// Reserves a part of the device for a session.
+    fn reservation(&self, session: &str, terms: &Terms) -> Reservation {
+        reservation(&named(&self.sessions, session), (self.service_ns, 4), terms)
+    }
+
+    /// Replaces all reservations of the device.
+    fn reserve(&mut self, all: Vec<Reservation>) {
+        self.device.reserve(all);
+        for arbiter in &mut self.arbiters {
+            arbiter.touch_device(DEVICE);
+            arbiter.settle(self.now, usize::MAX);
+        }
     }
 
     /// Computes the time that the device takes for a command of a source, in ns.
@@ -245,11 +233,9 @@ impl World {
     fn run(&mut self, time_ns: u64) {
         let end = self.now.after(time_ns);
         for index in 0..self.sources.len() {
-            let open = self.commands.iter().filter(|(source, _)| *source == index).count();
-            if self.sources[index].rate.is_none() && open == 0 {
-                for _ in 0..self.sources[index].depth {
-                    self.send(index);
-                }
+            let has_sent = self.commands.iter().any(|(source, _)| *source == index);
+            if self.sources[index].rate.is_none() && !has_sent {
+                self.resume(index, self.sources[index].depth);
             }
         }
         self.dispatch_all();
@@ -270,7 +256,6 @@ impl World {
                 self.arbiters[reactor].complete(self.now, grant, true);
                 let (index, _) = self.commands[usize::try_from(id).unwrap()];
                 self.done[index] += 1;
-                self.bytes_done[index] += u64::from(self.sources[index].bytes);
                 if self.sources[index].rate.is_none() && self.sources[index].depth > 0 {
                     self.send(index);
                 }
@@ -288,19 +273,33 @@ impl World {
         self.now = end;
     }
 
-    fn done_by(&self, class: Class) -> f64 {
-        let of = |(index, source): (usize, &Source)| {
-            if source.class == class { self.done[index] } else { 0 }
-        };
-        self.sources.iter().enumerate().map(of).sum::<u64>() as f64
+    /// Runs for a time. Returns the commands of each source that completed in it.
+    fn serve(&mut self, time_ns: u64) -> Vec<f64> {
+        let before = self.done.clone();
+        self.run(time_ns);
+        self.done.iter().zip(before).map(|(done, before)| (done - before) as f64).collect()
     }
 
-    fn bytes_by(&self, class: Class) -> f64 {
-        let of = |(index, source): (usize, &Source)| {
-            if source.class == class { self.bytes_done[index] } else { 0 }
-        };
-        self.sources.iter().enumerate().map(of).sum::<u64>() as f64
+    /// Runs for a time in which the device is kept busy. Returns the part of each source in the
+    /// commands that completed in it.
+    fn parts(&mut self, case: &str, time_ns: u64) -> Vec<f64> {
+        let done = self.serve(time_ns);
+        let total: f64 = done.iter().sum();
+        let most = time_ns as f64 / self.service_ns as f64 * self.channels.len() as f64;
+        assert!(total >= 0.993 * most, "{case}: the device is kept busy: {total}");
+        done.iter().map(|done| done / total).collect()
     }
+
+    /// Adds up an amount of each source over the selected sources.
+    fn sum(&self, amounts: &[f64], is_selected: impl Fn(&Source) -> bool) -> f64 {
+        let of = self.sources.iter().zip(amounts).filter(|(source, _)| is_selected(source));
+        of.map(|(_, amount)| amount).sum()
+    }
+}
+
+/// Makes a world with the default order.
+fn world(reactors: usize, window: u32, specs: &[SessionSpec], sources: Vec<Source>) -> World {
+    World::new(reactors, fixed(window), OrderSettings::default(), specs, sources)
 }
 
 fn assert_close(what: &str, got: f64, want: f64, tolerance: f64) {
@@ -311,10 +310,7 @@ fn fixed(depth: u32) -> WindowRule {
     WindowRule::Fixed(depth)
 }
 
-fn spec(name: &str, parent: Option<&str>) -> SessionSpec {
-    SessionSpec {
-        name: name.to_owned(),
-        parent: parent.map(str::to_owned),
-        ..SessionSpec::default()
-    }
+/// Makes the arbiter of the only reactor of a device.
+fn arbiter<T: Copy>(rules: DeviceRules) -> Arbiter<T> {
+    arbiters(1, &OrderSettings::default(), &Arc::new(Device::new(rules, 1))).remove(0)
 }

@@ -27,22 +27,13 @@ struct Bench {
     entries: Vec<(usize, EntryId)>,
 }
 
-const NOW: Nanos = Nanos(1_000_000_000);
+const NOW: Nanos = Nanos(SECOND);
 
 impl Bench {
     fn with(reactors: usize, specs: &[SessionSpec], rules: DeviceRules) -> Self {
-        let mut sessions = Sessions::new(&ROOT);
-        sessions.apply(NOW, &ROOT, specs).unwrap();
-        let waiters = Arc::new(Waiters::new(reactors));
-        let device = Arc::new(Device::new(rules, reactors));
-        let arbiter = |reactor| {
-            let order = OrderSettings { burst: 1, ..OrderSettings::default() };
-            let mut arbiter = Arbiter::new(reactor, &order, Arc::clone(&waiters), 1000);
-            arbiter.add_device(DEVICE, Arc::clone(&device));
-            arbiter
-        };
-        let arbiters = (0..u32::try_from(reactors).unwrap()).map(arbiter).collect();
-        Self { arbiters, sessions, queues: Vec::new(), entries: Vec::new() }
+        let order = OrderSettings { burst: 1, ..OrderSettings::default() };
+        let arbiters = arbiters(reactors, &order, &Arc::new(Device::new(rules, reactors)));
+        Self { arbiters, sessions: sessions(&ROOT, specs), queues: Vec::new(), entries: Vec::new() }
     }
 
     fn new() -> Self {
@@ -59,11 +50,11 @@ impl Bench {
         (reactor, session, host, class): (usize, &str, u64, Class),
         queue: Option<&WeightedQueue>,
     ) -> usize {
-        let session = Arc::clone(self.sessions.named(session).unwrap());
+        let session = self.sessions.named(session).unwrap();
         let arbiter = &mut self.arbiters[reactor];
         let flow = match queue {
-            Some(queue) => arbiter.flow_of_queue(DEVICE, &session, HostId(host), queue),
-            None => arbiter.flow(DEVICE, &session, HostId(host)),
+            Some(queue) => arbiter.flow_of_queue(DEVICE, session, HostId(host), queue),
+            None => arbiter.flow(DEVICE, session, HostId(host)),
         };
         self.queues.push((flow.unwrap(), reactor, class));
         self.queues.len() - 1
@@ -94,13 +85,7 @@ impl Bench {
 
     /// Lets this many commands go. Returns the queues that they were of.
     fn go(&mut self, commands: usize) -> Vec<usize> {
-        let mut gone = Vec::new();
-        while gone.len() < commands
-            && let Some(queue) = self.go_in(0)
-        {
-            gone.push(queue);
-        }
-        gone
+        std::iter::from_fn(|| self.go_in(0)).take(commands).collect()
     }
 }
 
@@ -115,33 +100,29 @@ fn longest_run(gone: &[usize]) -> usize {
 
 #[test]
 fn queue_weights_affect_only_their_host() {
-    for of in [[1, 1, 1], [5, 2, 1], [256, 16, 1], [1, 2, 61]] {
-        share_by_weights(of, "free");
-        // The commands of a session with a limit are looked at one by one.
-        share_by_weights(of, "limited");
-    }
-}
-
-fn share_by_weights(of: [u32; 3], session: &'static str) {
-    let limit = SessionSpec { iops: Rate::per_second(1_000_000_000), ..spec("limited", None) };
-    let rules = DeviceRules { window: fixed(1), ..DeviceRules::default() };
-    let mut bench = Bench::with(1, &[spec("free", None), limit], rules);
-    let (own, class) = (weights(0, of), Class::Low);
-    let queues = [Class::High, Class::Medium, Class::Low].map(|priority| {
-        let qid = priority as u16;
-        bench.add_to((0, session, 1, class), Some(&queue(&own, qid, priority)))
-    });
-    let other = bench.add_to((0, session, 2, class), None);
-    for queue in [queues[0], queues[1], queues[2], other] {
-        bench.send(queue, 3000);
-    }
-    let sum: u32 = of.iter().sum();
-    let commands = 2 * 10 * sum as usize;
-    let gone = bench.go(commands);
-    assert_eq!(count(&gone, other), commands / 2, "the other host has its part");
-    for (queue, weight) in queues.into_iter().zip(of) {
-        let (got, want) = (count(&gone, queue), 10 * weight as usize);
-        assert!(got.abs_diff(want) <= 1, "{of:?}: {got}, not {want}");
+    // The commands of a session with a limit are looked at one by one.
+    for (of, session) in [[1, 1, 1], [5, 2, 1], [256, 16, 1], [1, 2, 61]]
+        .into_iter()
+        .flat_map(|of| [(of, "free"), (of, "limited")])
+    {
+        let limit = SessionSpec { iops: Rate::per_second(1_000_000_000), ..spec("limited", None) };
+        let rules = DeviceRules { window: fixed(1), ..DeviceRules::default() };
+        let mut bench = Bench::with(1, &[spec("free", None), limit], rules);
+        let (own, class) = (weights(0, of), Class::Low);
+        let queues = [Class::High, Class::Medium, Class::Low].map(|priority| {
+            let qid = priority as u16;
+            bench.add_to((0, session, 1, class), Some(&queue(&own, qid, priority)))
+        });
+        let other = bench.add_to((0, session, 2, class), None);
+        queues.into_iter().chain([other]).for_each(|queue| bench.send(queue, 3000));
+        let sum: u32 = of.iter().sum();
+        let commands = 2 * 10 * sum as usize;
+        let gone = bench.go(commands);
+        assert_eq!(count(&gone, other), commands / 2, "the other host has its part");
+        for (queue, weight) in queues.into_iter().zip(of) {
+            let (got, want) = (count(&gone, queue), 10 * weight as usize);
+            assert!(got.abs_diff(want) <= 1, "{of:?}, {session}: {got}, not {want}");
+        }
     }
 }
 
@@ -277,47 +258,30 @@ fn removed_queues_leave_nothing_behind() {
 
 #[test]
 fn output_mark_stays_behind_its_queue() {
-    let containers = crate::device::ContainerRules {
-        scheduler: crate::container::Scheduler::Containers,
-        capacity: 1,
-        deadline_ns: 20_000_000,
-    };
-    let rules =
-        DeviceRules { window: fixed(1), containers: Some(containers), ..DeviceRules::default() };
+    let rules = DeviceRules { window: fixed(1), containers: by_place(1), ..Default::default() };
     let (mut bench, own) = (Bench::with(1, &[], rules), weights(0, [1, 1, 1]));
     let low = bench.add(1, Some(&queue(&own, 1, Class::Low)));
     let urgent = bench.add(1, Some(&queue(&own, 2, Class::Urgent)));
     bench.send(urgent, 2);
     bench.send(low, 3);
-    let (mark, class) = (bench.queues[low].0, Class::Low);
-    bench.arbiters[0].output(NOW, mark, class);
-    let mark = bench.queues[urgent].0;
     // Behind another queue's mark there is something to end, behind its own there is not.
-    bench.arbiters[0].output(NOW, mark, class);
-    bench.arbiters[0].output(NOW, mark, class);
+    for queue in [low, urgent, urgent] {
+        bench.arbiters[0].output(NOW, bench.queues[queue].0, Class::Low);
+    }
     assert_eq!(bench.arbiters[0].waiting(), 7);
     assert_eq!(bench.go(10), [urgent, urgent, low, low, low]);
     assert_eq!(bench.arbiters[0].waiting(), 0);
 }
 
-/// A queue of a random history.
-#[derive(Clone, Debug)]
-struct RandomQueue {
-    reactor: usize,
-    session: &'static str,
-    host: u64,
-    class: Class,
-    /// Number of the controller, and the queue's priority class.
-    own: Option<(usize, Class)>,
-}
+/// A queue of a random history: its reactor, session, host and class; perhaps its controller's number and its priority
+/// class.
+type RandomQueue = ((usize, &'static str, u64, Class), Option<(usize, Class)>);
 
 fn a_queue() -> impl Strategy<Value = RandomQueue> {
     let class = || proptest::sample::select(Class::ALL.to_vec());
     let session = proptest::sample::select(vec!["root", "a", "b"]);
     let own = proptest::option::weighted(0.7, (0usize..2, class()));
-    (0usize..2, session, 0u64..3, class(), own).prop_map(|(reactor, session, host, class, own)| {
-        RandomQueue { reactor, session, host, class, own }
-    })
+    ((0usize..2, session, 0u64..3, class()), own)
 }
 
 proptest! {
@@ -337,14 +301,13 @@ proptest! {
             let rules = DeviceRules { window: fixed(1), ..DeviceRules::default() };
             let mut bench = Bench::with(reactors, &[spec("a", None), spec("b", Some("a"))], rules);
             let own: Vec<_> = (0..6).map(|n| Arc::new(QueueWeights::new(values[n]))).collect();
-            for (qid, of) in queues.iter().enumerate() {
-                let weighted = of.own.filter(|_| weighted).map(|(controller, priority)| {
+            for (qid, ((reactor, session, host, class), weight)) in queues.iter().enumerate() {
+                let weighted = weight.filter(|_| weighted).map(|(controller, priority)| {
                     // No two hosts have a controller in common.
-                    let own = &own[usize::try_from(of.host).unwrap() * 2 + controller];
+                    let own = &own[usize::try_from(*host).unwrap() * 2 + controller];
                     queue(own, u16::try_from(qid).unwrap(), priority)
                 });
-                let at = (of.reactor % reactors, of.session, of.host, of.class);
-                bench.add_to(at, weighted.as_ref());
+                bench.add_to((reactor % reactors, session, *host, *class), weighted.as_ref());
             }
             let mut turns = Vec::new();
             let mut of_queues = vec![0; queues.len()];
@@ -358,8 +321,8 @@ proptest! {
                 let last = step + 1 == sent.len();
                 for turn in 0..if last { 2 * all } else { 8 } {
                     if let Some(queue) = bench.go_in(turn % reactors) {
-                        let RandomQueue { session, host, class, .. } = &queues[queue];
-                        turns.push((*session, *host, *class));
+                        let ((_, session, host, class), _) = queues[queue];
+                        turns.push((session, host, class));
                         of_queues[queue] -= 1;
                     }
                 }

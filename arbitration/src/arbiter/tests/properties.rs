@@ -16,21 +16,12 @@ proptest! {
         const SESSIONS: [&str; 3] = ["a", "b", "c"];
         const CLASSES: [Class; 3] = [Class::High, Class::Medium, Class::Low];
         let specs = [spec("a", None), spec("b", Some("a")), spec("c", None)];
-        let mut list: Vec<Source> = floods
-            .iter()
-            .map(|(session, host, class, depth)| Source {
-                session: SESSIONS[*session],
-                host: *host,
-                ..source(0, CLASSES[*class], *depth)
-            })
-            .collect();
-        let hosts = list.len() as u64;
-        list.push(Source {
-            session: SESSIONS[victim.0],
-            host: 99,
-            ..source(0, CLASSES[victim.1], 1)
-        });
-        let mut world = World::new(1, fixed(window), OrderSettings::default(), &specs, list);
+        let of = |(session, host, class, depth): (usize, u64, usize, usize)| {
+            Source { session: SESSIONS[session], host, ..source(0, CLASSES[class], depth) }
+        };
+        let hosts = floods.len() as u64;
+        let list = floods.into_iter().chain([(victim.0, 99, victim.1, 1)]).map(of).collect();
+        let mut world = world(1, window, &specs, list);
         world.channels = vec![Nanos(0); window as usize];
         world.run(500_000_000);
         let last = world.longest_wait.len() - 1;
@@ -61,7 +52,7 @@ proptest! {
                 ..source(n % 2, Class::ALL[n % 4], 1 + n * 5)
             })
             .collect();
-        let mut world = World::new(2, fixed(window), OrderSettings::default(), &base, list);
+        let mut world = world(2, window, &base, list);
         let mut specs = base;
         for (what, which, ns) in steps {
             let one = &mut specs[which];
@@ -83,9 +74,7 @@ proptest! {
             (one.iops, one.operations, one.payload) = (None, None, None);
         }
         world.apply(&ROOT, &specs);
-        for source in &mut world.sources {
-            source.rate = Some(1);
-        }
+        world.sources.iter_mut().for_each(|source| source.rate = Some(1));
         world.next_due = vec![Nanos::MAX; world.sources.len()];
         world.run(100_000_000_000);
         prop_assert_eq!(world.done.iter().sum::<u64>(), world.commands.len() as u64);

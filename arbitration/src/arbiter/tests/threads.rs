@@ -1,6 +1,12 @@
 //! Tests of reactors on threads of their own.
 
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Instant;
+
 use super::*;
+use crate::session::Session;
 
 #[test]
 fn reactor_held_back_for_remote_class_is_woken() {
@@ -32,14 +38,13 @@ fn reactor_held_back_for_remote_class_is_woken() {
 fn react(
     reactor: usize,
     mut arbiter: Arbiter<u64>,
-    session: &Arc<crate::session::Session>,
+    session: &Arc<Session>,
     commands: u64,
-    doorbells: &[std::sync::atomic::AtomicBool; 2],
+    doorbells: &[AtomicBool; 2],
 ) -> u64 {
-    use std::sync::atomic::Ordering::SeqCst;
-    let clock = std::time::Instant::now();
+    let clock = Instant::now();
     let flow = arbiter.flow(DEVICE, session, HostId(reactor as u64)).unwrap();
-    let mut in_device = std::collections::VecDeque::new();
+    let mut in_device = VecDeque::new();
     let mut seen = HashSet::new();
     let (mut sent, mut turn) = (0, 0);
     loop {
@@ -52,7 +57,7 @@ fn react(
             sent += 1;
         }
         // Whether to pull again.
-        let mut serve = |pull, in_device: &mut std::collections::VecDeque<_>| match pull {
+        let mut serve = |pull, in_device: &mut VecDeque<_>| match pull {
             Pull::Command(command) => {
                 assert_eq!(command.device, DEVICE);
                 assert!(seen.insert(command.item), "dispatched twice");
@@ -60,9 +65,7 @@ fn react(
                 true
             }
             Pull::Wake(reactors) => {
-                for other in reactors {
-                    doorbells[other as usize].store(true, SeqCst);
-                }
+                reactors.for_each(|other| doorbells[other as usize].store(true, SeqCst));
                 true
             }
             Pull::Later(_) | Pull::Nothing => false,
@@ -81,7 +84,7 @@ fn react(
                 continue;
             }
             // Nobody but the other reactor can make room now, and it must say so.
-            let slept = std::time::Instant::now();
+            let slept = Instant::now();
             while !doorbells[reactor].swap(false, SeqCst) {
                 assert!(slept.elapsed().as_secs() < 20, "reactor {reactor} is never woken");
                 std::thread::yield_now();
@@ -106,10 +109,9 @@ fn run_on_threads() {
         SessionSpec { operations: Some(20), ..spec("a", None) },
         SessionSpec { weight: Some(300), ..spec("b", None) },
     ];
-    let root =
-        RootSpec { caps: Caps { operations: 10, payload: u64::MAX }, bounded: true, queue: 1000 };
+    let root = RootSpec { caps: Caps { operations: 10, payload: u64::MAX }, ..ROOT };
     for (window, names) in [(2, ["a", "a"]), (1, ["b", "b"]), (3, ["a", "b"])] {
-        let mut world = World::new(2, fixed(window), OrderSettings::default(), &specs, Vec::new());
+        let mut world = world(2, window, &specs, Vec::new());
         world.apply(&root, &specs);
         let sessions = &world.sessions;
         let doorbells = Default::default();

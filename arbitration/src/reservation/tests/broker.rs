@@ -5,6 +5,7 @@ use super::{MS, SECOND, admit, disk, terms};
 use crate::reservation::{
     Admitted, Broker, Budget, Locality, Profile, Refusal, ServiceTime, Terms, Utilisation,
 };
+use crate::testing::per_second;
 
 fn shortage(refused: Result<Admitted, Refusal>) -> Box<crate::reservation::Shortage> {
     match refused {
@@ -16,11 +17,11 @@ fn shortage(refused: Result<Admitted, Refusal>) -> Box<crate::reservation::Short
 #[test]
 fn f1_equation_1_as_printed_for_a_disk() {
     // u'' = (2*20 + max(20, (11-1)*8 + 20)) / 1000 = 140/1000
-    let eleven = Broker::translate(&disk(), &terms(Budget::Operations(11), SECOND)).unwrap();
+    let eleven = Broker::translate(&disk(), &per_second(11)).unwrap();
     assert_eq!(eleven.utilisation, Utilisation::ratio(140, 1000));
     assert_eq!(eleven.device_time, Nanos(140 * MS));
     // One command: (2*20 + max(20, 0 + 20)) / 1000.
-    let one = Broker::translate(&disk(), &terms(Budget::Operations(1), SECOND)).unwrap();
+    let one = Broker::translate(&disk(), &per_second(1)).unwrap();
     assert_eq!(one.utilisation, Utilisation::ratio(60, 1000));
 }
 
@@ -47,7 +48,7 @@ fn f1_a_stream_in_sequence_costs_less_of_a_disk() {
 fn f1_flash_pays_no_seeks_and_uses_its_parallelism() {
     let profile = Profile::of_device(Nanos(80_000), Nanos(MS), 0, 8);
     // 5,000 commands of 10 us, an eighth more, and the worst of the five that overlap.
-    let found = Broker::translate(&profile, &terms(Budget::Operations(5000), SECOND)).unwrap();
+    let found = Broker::translate(&profile, &per_second(5000)).unwrap();
     let expected = 5000 * 11_250 + 5 * (125_000 - 11_250);
     assert_eq!(found.device_time, Nanos(expected));
     assert_eq!(found.utilisation, Utilisation::ratio(expected, SECOND));
@@ -55,7 +56,7 @@ fn f1_flash_pays_no_seeks_and_uses_its_parallelism() {
 
 #[test]
 fn f2_invalid_terms_are_refused_with_remedy() {
-    let good = terms(Budget::Operations(1), SECOND);
+    let good = per_second(1);
     let refusal = |terms: &Terms| Broker::translate(&disk(), terms).unwrap_err().to_string();
     for budget in [Budget::Operations(0), Budget::Bytes(0), Budget::DeviceTime(Nanos(0))] {
         let refused = refusal(&Terms { budget, ..good });
@@ -65,27 +66,27 @@ fn f2_invalid_terms_are_refused_with_remedy() {
         let refused = refusal(&Terms { period: Nanos(period), ..good });
         assert!(refused.ends_with("it must be from 1 ms to 1 hour"), "{refused}");
     }
-    assert!(refusal(&Terms { request_bytes: 0, ..good }).contains("request_size"));
-    assert!(refusal(&Terms { write_percent: 101, ..good }).contains("at most 100 %"));
-    assert!(refusal(&Terms { burst: 0, ..good }).contains("at least 1"));
-    let refused = refusal(&Terms { latency: Some(Nanos(2 * MS - 1)), ..good });
-    assert!(refused.contains("from 2 ms"), "{refused}");
-    for (buffers, write_percent) in [(0, 100), (2, 99)] {
-        let refused = refusal(&Terms { buffers, write_percent, ..good });
-        assert!(refused.contains("for writes"), "{refused}");
-    }
     let writes = Terms { buffers: 2, write_percent: 100, ..good };
     assert!(Broker::translate(&disk(), &writes).is_ok());
-    let both = Terms { latency: Some(Nanos(SECOND)), ..writes };
-    assert!(refusal(&both).contains("one of the two"));
-    let endless = Terms { buffers: 3601, period: Nanos(SECOND), ..writes };
-    assert!(refusal(&endless).contains("1 hour"));
+    for (terms, text) in [
+        (Terms { request_bytes: 0, ..good }, "request_size"),
+        (Terms { write_percent: 101, ..good }, "at most 100 %"),
+        (Terms { burst: 0, ..good }, "at least 1"),
+        (Terms { latency: Some(Nanos(2 * MS - 1)), ..good }, "from 2 ms"),
+        (Terms { buffers: 0, ..writes }, "for writes"),
+        (Terms { write_percent: 99, ..writes }, "for writes"),
+        (Terms { latency: Some(Nanos(SECOND)), ..writes }, "one of the two"),
+        (Terms { buffers: 3601, ..writes }, "1 hour"),
+    ] {
+        let refused = refusal(&terms);
+        assert!(refused.contains(text), "{terms:?}: {refused}");
+    }
 }
 
 #[test]
 fn f2_refusal_states_remainder_and_fitting_terms() {
-    let first = admit(&disk(), &terms(Budget::Operations(50), SECOND));
-    let refused = Broker::admit(&disk(), &[first], 20, &terms(Budget::Operations(50), SECOND));
+    let first = admit(&disk(), &per_second(50));
+    let refused = Broker::admit(&disk(), &[first], 20, &per_second(50));
     assert_eq!(
         refused.unwrap_err().to_string(),
         "50 commands of 4 KiB every 1s need 45.20 % of the device, and 32.80 % is \
@@ -114,10 +115,7 @@ fn f2_periods_shorter_than_the_longest_command_are_refused() {
 #[test]
 fn f2_infeasible_latency_is_refused_with_feasible_one() {
     let profile = Profile::of_device(Nanos(100_000), Nanos(10 * MS), 0, 8);
-    let latency = |ms: u64| {
-        let terms = terms(Budget::Operations(30), SECOND);
-        Terms { latency: Some(Nanos(ms * MS)), burst: 4, ..terms }
-    };
+    let latency = |ms: u64| Terms { latency: Some(Nanos(ms * MS)), burst: 4, ..per_second(30) };
     let refused = Broker::admit(&profile, &[], 20, &latency(20));
     let Err(Refusal::TooSlow { shortest, .. }) = refused else { panic!("{refused:?}") };
     assert!(refused.unwrap_err().to_string().contains("give a latency of at least 50ms"));
@@ -134,7 +132,7 @@ fn f2_infeasible_latency_is_refused_with_feasible_one() {
 
 #[test]
 fn f1_latency_uses_cheapest_period() {
-    let plain = terms(Budget::Operations(1000), SECOND);
+    let plain = per_second(1000);
     let terms = Terms { latency: Some(Nanos(100 * MS)), burst: 640, ..plain };
     let profile = Profile::of_device(Nanos(100_000), Nanos(400_000), 0, 8);
     let found = admit(&profile, &terms).translation;
@@ -148,7 +146,7 @@ fn f1_latency_uses_cheapest_period() {
 #[test]
 fn f2_window_longer_than_period_is_refused() {
     let profile = Profile::of_device(Nanos(8 * MS), Nanos(9 * MS), 0, 1);
-    let admitted = admit(&profile, &terms(Budget::Operations(40), SECOND));
+    let admitted = admit(&profile, &per_second(40));
     assert_eq!(Broker::check_window(&admitted, 124), Ok(()));
     assert_eq!(
         Broker::check_window(&admitted, 128).unwrap_err().to_string(),
@@ -208,7 +206,7 @@ fn f4_buffers_lengthen_period_and_save_fixed_cost() {
 #[test]
 fn f4_admission_counts_the_least_buffer_space() {
     let profile = Profile::of_device(Nanos(100_000), Nanos(10 * MS), 0, 8);
-    let admitted = admit(&profile, &terms(Budget::Operations(300), SECOND));
+    let admitted = admit(&profile, &per_second(300));
     assert_eq!(admitted.translation.buffer_bytes, 3 * 4096, "300 times 10 ms in each second");
     assert_eq!(Broker::check_buffers(&admitted, 3 * 4096), Ok(()));
     let refused = Broker::check_buffers(&admitted, 4096).unwrap_err().to_string();

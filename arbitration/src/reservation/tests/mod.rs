@@ -7,9 +7,7 @@ mod verdict;
 use units::Nanos;
 
 use super::{Admitted, Broker, Budget, Profile, Terms};
-
-const SECOND: u64 = 1_000_000_000;
-const MS: u64 = 1_000_000;
+use crate::testing::{MS, SECOND};
 
 /// Makes terms of random commands of 4 KiB.
 fn terms(budget: Budget, period: u64) -> Terms {

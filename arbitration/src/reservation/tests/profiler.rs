@@ -118,6 +118,7 @@ fn f1_the_worst_time_is_remembered_for_a_while() {
     let four = Overrides { parallelism: Some(4), ..NONE };
     let (profiler, mut device) = (Profiler::new(&four), model(4, 100_000));
     device.run(&profiler, 8, 500, false, 4096);
+    assert_eq!(profiler.probe(Nanos(0)), Probe::NONE, "the parallelism is configured");
     let (now, hiccup) = (Nanos(device.now), Nanos(device.now - 10_000_000));
     let share = profiler.record(now, false, 512, hiccup, Occupancy::steady(1));
     assert_eq!(share, 2_500_000, "a lone command holds one of four channels");
@@ -167,12 +168,8 @@ fn f1_a_faster_depth_of_long_ago_fades() {
 fn f1_profile_needs_measurements_or_settings() {
     let profiler = Profiler::new(&NONE);
     assert_eq!(profiler.profile(&NONE), None);
-    let by = Overrides {
-        mean: Some(Nanos(80_000)),
-        worst: Some(Nanos(1_000_000)),
-        parallelism: Some(8),
-        seeks: false,
-    };
+    let (mean, worst) = (Some(Nanos(80_000)), Some(Nanos(1_000_000)));
+    let by = Overrides { mean, worst, parallelism: Some(8), seeks: false };
     let profiler = Profiler::new(&by);
     let found = profiler.profile(&by).unwrap();
     assert_eq!((found.mean(true, 4096), found.worst(true, 4096)), (10_000, 125_000));
@@ -208,27 +205,14 @@ fn f1_probes_reveal_parallelism_from_any_depth() {
                     assert!(probes < 12, "{channels} channels from {first}: {depth}");
                 }
                 let found = profiler.profile(&NONE).unwrap();
-                let parallelism = u64::from(found.parallelism);
-                let what =
-                    format!("{channels} channels from {first}, {bytes} bytes: {parallelism}");
-                assert!(parallelism.abs_diff(channels) <= channels / 8, "{what}");
+                let case = format!("{channels} channels from {first}, {bytes} bytes: {found:?}");
+                assert!(u64::from(found.parallelism).abs_diff(channels) <= channels / 8, "{case}");
                 let share = (100_000 + 800 * u64::from(bytes >> 10).saturating_sub(4)) / channels;
                 let mean = found.mean(false, bytes);
-                assert!(
-                    mean.abs_diff(share) <= share / 8,
-                    "{channels} from {first}: {mean}, {share}"
-                );
+                assert!(mean.abs_diff(share) <= share / 8, "{case}: {mean}, not {share}");
             }
         }
     }
-}
-
-#[test]
-fn f1_configured_parallelism_needs_no_probe() {
-    let four = Overrides { parallelism: Some(4), ..NONE };
-    let (profiler, mut device) = (Profiler::new(&four), model(4, 100_000));
-    device.run(&profiler, 128, 100, false, 4096);
-    assert_eq!(profiler.probe(Nanos(0)), Probe::NONE);
 }
 
 #[test]

@@ -3,6 +3,7 @@ use units::Nanos;
 
 use super::{MS, SECOND, admit, disk, terms};
 use crate::reservation::{Budget, Charge, Profile, Reserved, Terms};
+use crate::testing::per_second;
 
 /// Makes the profile of a flash device: 10 us for a command, 125 us at the worst.
 fn flash() -> Profile {
@@ -25,26 +26,17 @@ fn use_up(reserved: &Reserved, now: Nanos, actual: u64) -> u64 {
 }
 
 #[test]
-fn f3_operation_budget_is_exact_each_period() {
-    let reserved = reserved(Budget::Operations(500));
-    for period in 0..3 {
-        let now = Nanos(7 + period * SECOND);
-        assert_eq!(reserved.due(now), Some(Nanos(7 + (period + 1) * SECOND)), "deadline");
-        assert_eq!(use_up(&reserved, now, 10_000), 500);
-        assert_eq!(reserved.next_period(now), Nanos(7 + (period + 1) * SECOND));
+fn f3_budget_is_exact_each_period() {
+    for (budget, commands) in [(Budget::Operations(500), 500), (Budget::Bytes(100 * 4096), 100)] {
+        let reserved = reserved(budget);
+        // The unused budget of periods is not carried over.
+        for period in [0, 1, 2, 10] {
+            let [now, end] = [period, period + 1].map(|n| Nanos(7 + n * SECOND));
+            assert_eq!(reserved.due(now), Some(end), "deadline");
+            assert_eq!(use_up(&reserved, now, 10_000), commands);
+            assert_eq!(reserved.next_period(now), end);
+        }
     }
-}
-
-#[test]
-fn f3_a_budget_in_bytes_is_kept_in_bytes() {
-    let reserved = reserved(Budget::Bytes(100 * 4096));
-    assert_eq!(use_up(&reserved, Nanos(7), 10_000), 100);
-}
-
-#[test]
-fn f3_unused_budget_is_not_carried_over() {
-    let reserved = reserved(Budget::Operations(500));
-    assert_eq!(use_up(&reserved, Nanos(7 + 10 * SECOND), 10_000), 500);
 }
 
 /// Makes a reservation of eleven commands a second on a disk: 140 ms of it.
@@ -58,13 +50,10 @@ fn f3_slack_concerns_only_commands_that_are_not_outstanding_yet() {
     reserved.note_demand(Nanos(0), 0);
     // Twelve rounds, each of 8 ms and behind another command of 20 ms.
     let one_at_a_time = Some(SECOND - 12 * 28 * MS);
-    assert_eq!(reserved.slack(Nanos(0), 0, foreign), one_at_a_time);
-    assert_eq!(
-        reserved.slack(Nanos(0), 11, foreign),
-        one_at_a_time,
-        "one command is still to come"
-    );
-    assert_eq!(reserved.slack(Nanos(0), 12, foreign), None, "all commands are there");
+    for (outstanding, slack) in [(0, one_at_a_time), (11, one_at_a_time), (12, None)] {
+        let found = reserved.slack(Nanos(0), outstanding, foreign);
+        assert_eq!(found, slack, "{outstanding} commands are there");
+    }
 }
 
 fn charge_all(reserved: &Reserved, now: Nanos) -> Vec<Charge> {
@@ -167,26 +156,22 @@ fn f3_clock_step_back_stays_in_current_period() {
     assert!(!reserved.has_budget(Nanos(0)));
 }
 
-/// Serves `served` commands of a tenant that always waits in each of four periods. Returns the kept
-/// periods.
-fn kept_when_served(served: u64) -> (u64, u64) {
-    let reserved = reserved(Budget::Operations(500));
-    for period in 0..4 {
-        for command in 0..served {
-            let now = Nanos(7 + period * SECOND + command * SECOND / served);
-            reserved.note_demand(now, 0);
-            let charge = reserved.charge(now.after(SECOND / served - 1), false, 4096);
-            reserved.settle(now.after(SECOND / served), charge, 10_000);
-        }
-    }
-    reserved.note_demand(Nanos(7 + 4 * SECOND), 0);
-    reserved.kept()
-}
-
 #[test]
 fn f3_periods_are_kept_when_the_budget_was_served() {
-    assert_eq!(kept_when_served(500), (4, 4));
-    assert_eq!(kept_when_served(490), (4, 0));
+    // The commands served to a tenant that always waits, in each of four periods.
+    for (served, kept) in [(500, 4), (490, 0)] {
+        let reserved = reserved(Budget::Operations(500));
+        for period in 0..4 {
+            for command in 0..served {
+                let now = Nanos(7 + period * SECOND + command * SECOND / served);
+                reserved.note_demand(now, 0);
+                let charge = reserved.charge(now.after(SECOND / served - 1), false, 4096);
+                reserved.settle(now.after(SECOND / served), charge, 10_000);
+            }
+        }
+        reserved.note_demand(Nanos(7 + 4 * SECOND), 0);
+        assert_eq!(reserved.kept(), (4, kept), "{served} served");
+    }
 }
 
 #[test]
@@ -196,29 +181,25 @@ fn f3_a_period_without_demand_does_not_count() {
     assert_eq!(reserved.kept(), (0, 0));
 }
 
-#[test]
-fn f3_light_tenant_served_at_once_keeps_budget() {
-    let reserved = reserved(Budget::Operations(500));
-    for command in 0..100 {
-        let now = Nanos(7 + command * 10 * MS);
-        reserved.note_demand(now, 0);
-        let charge = reserved.charge_waited(now.after(1000), (now, now), false, 4096);
-        reserved.note_idle(now.after(1000), 0);
-        reserved.settle(now.after(MS), charge, 10_000);
-    }
-    let _ = reserved.due(Nanos(7 + SECOND));
-    assert_eq!(reserved.kept(), (1, 1));
+/// Serves a command that waits for its turn for some ns, and is complete `took` ns after its arrival.
+fn serve(reserved: &Reserved, arrived: Nanos, waits: u64, took: u64) {
+    reserved.note_demand(arrived, 0);
+    let sent = arrived.after(waits);
+    let charge = reserved.charge_waited(sent, (arrived, arrived), false, 4096);
+    reserved.note_idle(sent, 0);
+    reserved.settle(arrived.after(took), charge, 10_000);
 }
 
 #[test]
-fn f3_period_with_demand_counts_without_waiting() {
-    let reserved = reserved(Budget::Operations(500));
-    reserved.note_demand(Nanos(7), 0);
-    let charge = reserved.charge(Nanos(7), false, 4096);
-    reserved.note_idle(Nanos(7), 0);
-    reserved.settle(Nanos(9), charge, 2);
-    let _ = reserved.due(Nanos(7 + SECOND));
-    assert_eq!(reserved.kept(), (1, 1));
+fn f3_light_tenant_served_at_once_keeps_budget() {
+    for commands in [1, 100] {
+        let reserved = reserved(Budget::Operations(500));
+        for command in 0..commands {
+            serve(&reserved, Nanos(7 + command * 10 * MS), 1000, MS);
+        }
+        let _ = reserved.due(Nanos(7 + SECOND));
+        assert_eq!(reserved.kept(), (1, 1), "{commands} commands");
+    }
 }
 
 #[test]
@@ -345,8 +326,7 @@ proptest! {
 
 /// Makes a reservation of a hundred commands a second, two at once, each within 40 ms.
 fn within_40_ms() -> Reserved {
-    let terms = terms(Budget::Operations(100), SECOND);
-    let terms = Terms { latency: Some(Nanos(40 * MS)), burst: 2, ..terms };
+    let terms = Terms { latency: Some(Nanos(40 * MS)), burst: 2, ..per_second(100) };
     Reserved::new(Nanos(0), &admit(&flash(), &terms))
 }
 
@@ -368,9 +348,7 @@ fn f1_completion_after_latency_is_late() {
     let reserved = within_40_ms();
     for (took, late) in [(40 * MS, 0), (40 * MS + 1, 1)] {
         let arrived = reserved.next_period(Nanos(SECOND * (1 + late)));
-        let charge =
-            reserved.charge_waited(arrived.after(30 * MS), (arrived, arrived), false, 4096);
-        reserved.settle(arrived.after(took), charge, 10_000);
+        serve(&reserved, arrived, 30 * MS, took);
         assert_eq!(reserved.late(), (1 + late, late));
     }
 }
@@ -382,12 +360,8 @@ fn f1_slow_answers_miss_reserved_rate() {
         let reserved = within_40_ms();
         let mut now = Nanos(0);
         while now < Nanos(SECOND) {
-            reserved.note_demand(now, 0);
-            let sent = now.after((ms - 1) * MS);
-            let charge = reserved.charge_waited(sent, (now, now), false, 4096);
-            reserved.note_idle(sent, 0);
+            serve(&reserved, now, (ms - 1) * MS, ms * MS);
             now = now.after(ms * MS);
-            reserved.settle(now, charge, 10_000);
         }
         let _ = reserved.next_period(now.after(SECOND));
         let (wanted, kept) = reserved.kept();

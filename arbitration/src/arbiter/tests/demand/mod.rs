@@ -9,13 +9,9 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::memory::{MemoryFlowId, MemoryGate, MemoryGrant};
-use crate::reservation::{
-    Admitted, Broker, Budget, Cause, Occupancy, Overrides, Profile, Reserved, Terms,
-};
-use crate::session::{Reservation, Session};
+use crate::reservation::{Admitted, Broker, Cause, Occupancy, Overrides, Profile};
+use crate::session::Session;
 
-pub(super) const MS: u64 = 1_000_000;
-pub(super) const SECOND: u64 = 1000 * MS;
 const START: Nanos = Nanos(SECOND);
 
 /// A host that always has `depth` commands outstanding, but for the time that it thinks.
@@ -62,13 +58,8 @@ impl Model {
         let takes = self.service * waves;
         for n in 1..=2000 {
             let begin = Nanos(n * (SECOND - takes) / 2000);
-            device.profiler.record(
-                begin.after(takes),
-                false,
-                4096,
-                begin,
-                Occupancy::steady(depth),
-            );
+            let (end, steady) = (begin.after(takes), Occupancy::steady(depth));
+            device.profiler.record(end, false, 4096, begin, steady);
         }
         device
     }
@@ -155,16 +146,13 @@ impl Lab {
             SessionSpec { name: n.to_string(), ..limits }
         };
         let specs: Vec<SessionSpec> = (0..hosts.len()).map(spec).collect();
-        let mut sessions = Sessions::new(&ROOT);
-        sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
+        let sessions = sessions(&ROOT, &specs);
         let mut admitted = Vec::new();
         for (operations, _) in tenants.iter().filter(|(operations, _)| *operations > 0) {
-            let terms = Terms::of(Budget::Operations(*operations), Nanos(SECOND));
-            let profile = device.profile().unwrap();
-            let one = Broker::admit(&profile, &admitted, 20, &terms).unwrap();
-            admitted.push(one);
+            let (terms, profile) = (per_second(*operations), device.profile().unwrap());
+            admitted.push(Broker::admit(&profile, &admitted, 20, &terms).unwrap());
         }
-        let named = |n: usize| Arc::clone(sessions.named(&n.to_string()).unwrap());
+        let named = |n: usize| named(&sessions, &n.to_string());
         let reservation = |(n, one)| Reservation {
             session: named(n),
             reserved: Arc::new(Reserved::new(START, one).in_set(device.is_bounded())),
@@ -172,12 +160,7 @@ impl Lab {
         let reservations: Vec<_> = admitted.iter().enumerate().map(reservation).collect();
         let reserved = reservations.iter().map(|one| Arc::clone(&one.reserved)).collect();
         device.reserve(reservations);
-        let waiters = Arc::new(Waiters::new(model.reactors));
-        let order = OrderSettings::default();
-        let mut arbiters: Vec<Arbiter<u64>> = (0..model.reactors)
-            .map(|n| Arbiter::new(u32::try_from(n).unwrap(), &order, Arc::clone(&waiters), 64))
-            .collect();
-        arbiters.iter_mut().for_each(|a| a.add_device(DEVICE, Arc::clone(&device)));
+        let mut arbiters = arbiters(model.reactors, &OrderSettings::default(), &device);
         let session = |(n, host): (usize, &Host)| named(host.of.unwrap_or(n));
         let sessions: Vec<_> = hosts.iter().enumerate().map(session).collect();
         let flow = |(n, host): (usize, &Host)| {
@@ -187,9 +170,7 @@ impl Lab {
         let flows = hosts.iter().enumerate().map(flow).collect();
         let mut events = Calendar::new();
         for (n, host) in hosts.iter().enumerate() {
-            for _ in 0..host.depth {
-                events.insert(START, Event::Send(n));
-            }
+            (0..host.depth).for_each(|_| events.insert(START, Event::Send(n)));
         }
         Self {
             model,
@@ -360,25 +341,26 @@ impl Lab {
         }
     }
 
-    /// Counts a tenant's completions in each period, from its log.
-    pub(super) fn had(&self, tenant: usize, periods: u64) -> Vec<u64> {
+    /// Counts a tenant's completions in each period, from its log, if they are within the period's begin and end.
+    fn count(&self, tenant: usize, periods: u64, is_in: fn(Nanos, [Nanos; 2]) -> bool) -> Vec<u64> {
         let within = |n: u64| {
-            let (from, to) = (START.after(n * SECOND), START.after((n + 1) * SECOND));
-            self.logs[tenant].iter().filter(|at| **at > from && **at <= to).count() as u64
+            let period = [n, n + 1].map(|n| START.after(n * SECOND));
+            self.logs[tenant].iter().filter(|at| is_in(**at, period)).count() as u64
         };
         (0..periods).map(within).collect()
+    }
+
+    /// Counts a tenant's completions in each period, from its log.
+    pub(super) fn had(&self, tenant: usize, periods: u64) -> Vec<u64> {
+        self.count(tenant, periods, |at, [from, to]| at > from && at <= to)
     }
 
     /// Counts a tenant's completions within each period, and those with the ones at its very begin and
     /// end: of several events in one ns, the first may end the period.
     pub(super) fn had_about(&self, tenant: usize, periods: u64) -> Vec<(u64, u64)> {
-        let about = |n: u64| {
-            let (from, to) = (START.after(n * SECOND), START.after((n + 1) * SECOND));
-            let log = || self.logs[tenant].iter();
-            let within = log().filter(|at| **at > from && **at < to).count() as u64;
-            (within, log().filter(|at| **at >= from && **at <= to).count() as u64)
-        };
-        (0..periods).map(about).collect()
+        let within = self.count(tenant, periods, |at, [from, to]| at > from && at < to);
+        let about = self.count(tenant, periods, |at, [from, to]| at >= from && at <= to);
+        within.into_iter().zip(about).collect()
     }
 
     /// Counts the completions of all hosts.

@@ -65,35 +65,6 @@ impl Setup {
         lab
     }
 
-    /// Runs hosts that write `bytes` at once with little memory, data of which comes after `sends` ns.
-    fn run_with_memory(&mut self, bytes: u32, memory: usize, sends: u64) -> Lab {
-        let hosts = self.tenants.iter_mut().chain(&mut self.flood);
-        hosts.for_each(|host| (host.bytes, host.write) = (bytes, true));
-        let mut lab = self.lab().with_memory(memory, sends);
-        lab.run(PERIODS);
-        lab
-    }
-
-    /// Runs on a device that was measured at one `depth` only, beside small commands: what large ones take is not
-    /// known where they come with small ones only.
-    fn run_measured(&self, depth: u32) -> Lab {
-        let small =
-            self.flood.iter().map(|host| Host { bytes: host.bytes.min(4096), ..host.clone() });
-        let hosts = self.tenants.iter().cloned().chain(small).collect();
-        // More cannot be reserved than the device was seen to do at that depth.
-        let known = u64::from(depth).min(self.model.channels as u64);
-        let rates = self.rates.iter().map(|rate| rate * known / self.model.channels as u64);
-        let tenants: Vec<_> = rates.map(|rate| (rate.max(1), SessionSpec::default())).collect();
-        let mut lab = Lab::on(self.model, self.model.measured(depth), &tenants, hosts);
-        for period in 1..=MEASURED + PERIODS {
-            lab.run(period);
-            if period % 2 == 0 {
-                lab.review();
-            }
-        }
-        lab
-    }
-
     /// Checks the report on a tenant against its log.
     fn check_report(&self, lab: &Lab, tenant: usize) -> Result<(), TestCaseError> {
         let had = lab.had_about(tenant, PERIODS);
@@ -168,27 +139,38 @@ proptest! {
     /// Reports match the host's log also while commands wait for memory, or for the host's data: they are demand.
     #[test]
     fn f3_waits_for_memory_and_data_are_demand(
-        setup in setup(false, 1),
+        mut setup in setup(false, 1),
         bytes in prop::sample::select(vec![4096, 65_536, 1 << 20]),
         memory in 1..=16_usize,
         sends in prop_oneof![Just(0), 0..SECOND, Just(SECOND * 5 / 2)],
     ) {
-        let mut setup = setup;
-        let lab = setup.run_with_memory(bytes, memory << 20, sends);
+        let hosts = setup.tenants.iter_mut().chain(&mut setup.flood);
+        hosts.for_each(|host| (host.bytes, host.write) = (bytes, true));
+        let mut lab = setup.lab().with_memory(memory << 20, sends);
+        lab.run(PERIODS);
         setup.check_report(&lab, 0)?;
     }
 
     /// A tenant gets its due once its device is known, also if that was measured at one depth before. Above 56, so much
     /// of a slow device is set aside for commands in service that less than 30 % can be reserved.
     #[test]
-    fn f3_tenant_gets_its_due_once_device_is_known(setup in setup(false, 1), depth in 1..=56_u32) {
-        let lab = setup.run_measured(depth);
-        let known = u64::from(depth).min(setup.model.channels as u64);
-        let mut due = setup.clone();
+    fn f3_tenant_gets_its_due_once_device_is_known(mut due in setup(false, 1), depth in 1..=56_u32) {
+        let channels = due.model.channels as u64;
+        // The large ones' time is not known where they come with small ones only.
         due.flood.iter_mut().for_each(|host| host.bytes = host.bytes.min(4096));
-        due.rates[0] = (setup.rates[0] * known / setup.model.channels as u64).max(1);
+        // More cannot be reserved than the device was seen to do at that depth.
+        due.rates[0] = (due.rates[0] * u64::from(depth).min(channels) / channels).max(1);
+        let hosts = [&due.tenants[..], &due.flood].concat();
+        let tenants = [(due.rates[0], SessionSpec::default())];
+        let mut lab = Lab::on(due.model, due.model.measured(depth), &tenants, hosts);
+        for period in 1..=MEASURED + PERIODS {
+            lab.run(period);
+            if period % 2 == 0 {
+                lab.review();
+            }
+        }
         let had = lab.had(0, MEASURED + PERIODS).split_off(usize::try_from(MEASURED).unwrap());
-        let at_once = due.tenants[0].depth.min(due.model.channels as u64 + 1);
+        let at_once = due.tenants[0].depth.min(channels + 1);
         let floor = due.floor(0);
         // A reservation stays as it is on a device that differs by less than a quarter.
         let least = (floor - floor / 10).saturating_sub(at_once);

@@ -1,14 +1,11 @@
 //! The configurations in which reservations were missed and reported as kept (issue 31).
 
 use super::*;
-use crate::limit::{Rate, Rates};
 
 const PERIODS: u64 = 8;
 
 fn run(model: Model, operations: u64, tenant: Host) -> Lab {
-    let mut hosts = vec![tenant];
-    hosts.extend(flood(4, 64, 0));
-    let mut lab = Lab::new(model, operations, hosts);
+    let mut lab = Lab::new(model, operations, [vec![tenant], flood(4, 64, 0)].concat());
     lab.run(PERIODS);
     lab
 }
@@ -18,13 +15,17 @@ fn flash(service: u64, channels: usize) -> Model {
 }
 
 #[test]
-fn f3_forty_iops_are_kept_at_any_depth() {
-    for depth in [1, 2, 8, 32] {
-        let lab = run(flash(8 * MS, 1), 40, tenant(depth, 50_000));
+fn f3_forty_iops_are_kept_at_any_depth_and_gap() {
+    let depths = [1, 2, 8, 32].map(|depth| (false, depth, 50_000));
+    // One command at a time on a disk, with no gap, a short one, and one as long as another host's command.
+    let gaps = [0, 50_000, 4 * MS, 8 * MS].map(|think| (true, 1, think));
+    for (seeks, depth, think) in depths.into_iter().chain(gaps) {
+        let lab = run(Model { seeks, ..flash(8 * MS, 1) }, 40, tenant(depth, think));
         let had = lab.had(0, PERIODS);
-        assert!(had.iter().all(|had| *had >= 40), "depth {depth}: {had:?}");
-        assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "depth {depth}");
-        assert!(lab.total() >= 124 * PERIODS, "the device is busy: {}", lab.total());
+        let case = format!("seeks: {seeks}, depth {depth}, {think} ns: {had:?}");
+        assert!(had.iter().all(|had| *had >= 40), "{case}");
+        assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "{case}");
+        assert!(lab.total() >= 124 * PERIODS, "{case}: the device is busy: {}", lab.total());
     }
 }
 
@@ -44,7 +45,7 @@ fn f3_four_hundred_iops_are_kept_from_sufficient_depth() {
 #[test]
 fn f3_reservation_below_shared_limit_is_kept() {
     let pool = SessionSpec { iops: Rate::per_second(1000), ..SessionSpec::default() };
-    let gold = SessionSpec { parent: Some("1".to_owned()), ..SessionSpec::default() };
+    let gold = spec("", Some("1"));
     for (reserved, own, depth) in [(500, 0, 8), (500, 1, 8), (900, 1, 16), (500, 1, 2), (100, 1, 1)]
     {
         for class in [Class::High, Class::Low] {
@@ -71,8 +72,7 @@ fn d1_shallow_host_gets_share_of_limit() {
     let pool = SessionSpec { iops: Rate::per_second(1000), ..SessionSpec::default() };
     for (own, depth, least) in [(0, 1, 245), (1, 1, 195), (1, 2, 390), (1, 4, 490), (1, 64, 490)] {
         for weight in [None, Some(100)] {
-            let child =
-                SessionSpec { parent: Some("1".to_owned()), weight, ..SessionSpec::default() };
+            let child = SessionSpec { weight, ..spec("", Some("1")) };
             let model = Model { reactors: 2, ..flash(2 * MS, 8) };
             let shallow = Host { reactor: own, class: Class::High, ..tenant(depth, 50_000) };
             let hosts = vec![shallow, flood(1, 64, 0).remove(0)];
@@ -89,8 +89,7 @@ fn d1_shallow_host_gets_share_of_limit() {
 #[test]
 fn f3_window_without_bound_reports_missed_periods() {
     for (depth, most) in [(1, 2), (2, 3), (8, 9)] {
-        let mut hosts = vec![tenant(depth, 50_000)];
-        hosts.extend(flood(4, 64, 0));
+        let hosts = [vec![tenant(depth, 50_000)], flood(4, 64, 0)].concat();
         let mut lab = Lab::new(flash(8 * MS, 1), 40, hosts);
         lab.device.follow_reservations(false);
         lab.arbiters[0].touch_device(DEVICE);
@@ -103,20 +102,6 @@ fn f3_window_without_bound_reports_missed_periods() {
         assert!(missed.by(Cause::Window) >= PERIODS - 2, "{missed:?}");
         let miss = lab.reserved[0].last_miss().unwrap().to_string();
         assert!(miss.ends_with("each, behind 127 others in the device"), "{miss}");
-    }
-}
-
-/// One command at a time on a disk, with no gap, a short one, and one as long as another host's
-/// command.
-#[test]
-fn f3_forty_iops_of_disk_are_kept_with_gaps() {
-    for think in [0, 50_000, 4 * MS, 8 * MS] {
-        let model = Model { seeks: true, ..flash(8 * MS, 1) };
-        let lab = run(model, 40, tenant(1, think));
-        let had = lab.had(0, PERIODS);
-        assert!(had.iter().all(|had| *had >= 40), "{think} ns: {had:?}");
-        assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "{think} ns");
-        assert!(lab.total() >= 124 * PERIODS, "the disk is busy: {}", lab.total());
     }
 }
 
@@ -143,8 +128,7 @@ fn e5_urgent_has_share_beside_reservations() {
         for (depth, think) in [(4, 9 * MS), (16, 42 * MS), (32, 70 * MS)] {
             let model = Model { reactors, ..flash(2 * MS, 4) };
             let urgent = Host { class: Class::Urgent, ..tenant(depth, think) };
-            let mut hosts = vec![tenant(64, 0), urgent];
-            hosts.extend(flood(4, 64, reactors - 1));
+            let hosts = [vec![tenant(64, 0), urgent], flood(4, 64, reactors - 1)].concat();
             let mut lab = Lab::new(model, 1200, hosts);
             lab.run(PERIODS);
             let had = lab.had(1, PERIODS);
@@ -160,12 +144,10 @@ fn e5_urgent_has_share_beside_reservations() {
 /// commands back: a limit on all, or on the direction in which all go.
 #[test]
 fn f3_commands_that_a_limit_holds_back_are_no_demand() {
-    let iops = Rate::per_second(10);
-    let all = SessionSpec { iops, ..SessionSpec::default() };
-    let reads = SessionSpec { reads: Rates { iops, bandwidth: None }, ..SessionSpec::default() };
+    let all = SessionSpec { iops: Rate::per_second(10), ..SessionSpec::default() };
+    let reads = SessionSpec { reads: iops(10), ..SessionSpec::default() };
     for limited in [all, reads] {
-        let mut hosts = vec![tenant(8, 0)];
-        hosts.extend(flood(4, 64, 0));
+        let hosts = [vec![tenant(8, 0)], flood(4, 64, 0)].concat();
         let mut lab = Lab::several(flash(8 * MS, 1), &[(40, limited)], hosts);
         lab.run(PERIODS);
         let had = lab.had(0, PERIODS);
@@ -180,25 +162,18 @@ fn f3_commands_that_a_limit_holds_back_are_no_demand() {
 /// reads that always wait, and reads that begin after nothing but writes has waited for a while.
 #[test]
 fn f3_reads_keep_reservation_while_writes_are_limited() {
-    let writes = Rates { iops: Rate::per_second(10), bandwidth: None };
-    let limited = SessionSpec { writes, ..SessionSpec::default() };
+    let limited = SessionSpec { writes: iops(10), ..SessionSpec::default() };
     for (service, channels, seeks) in [(8 * MS, 1, false), (2 * MS, 4, false), (8 * MS, 1, true)] {
         for (depth, think) in [(4, 0), (1, 4 * MS), (2, 20 * MS)] {
             let writer = Host { write: true, of: Some(0), ..tenant(8, 0) };
-            let mut hosts = vec![tenant(depth, think), writer];
-            hosts.extend(flood(4, 64, 0));
+            let hosts = [vec![tenant(depth, think), writer], flood(4, 64, 0)].concat();
             let model = Model { seeks, ..flash(service, channels) };
             let mut lab = Lab::several(model, &[(40, limited.clone())], hosts);
             lab.run(PERIODS);
-            let had: Vec<[u64; 2]> = lab
-                .had(0, PERIODS)
-                .into_iter()
-                .zip(lab.had(1, PERIODS))
-                .map(<[u64; 2]>::from)
-                .collect();
+            let had: Vec<_> = lab.had(0, PERIODS).into_iter().zip(lab.had(1, PERIODS)).collect();
             let case = format!("{model:?}, {depth} at a time, {think} ns: {had:?}");
-            assert!(had[1..].iter().all(|[_, writes]| (9..=11).contains(writes)), "{case}");
-            assert!(had.iter().all(|[reads, writes]| reads + writes >= 40), "{case}");
+            assert!(had[1..].iter().all(|(_, writes)| (9..=11).contains(writes)), "{case}");
+            assert!(had.iter().all(|(reads, writes)| reads + writes >= 40), "{case}");
             assert_eq!(lab.reserved[0].kept(), (PERIODS, PERIODS), "{case}");
         }
     }
@@ -207,13 +182,12 @@ fn f3_reads_keep_reservation_while_writes_are_limited() {
 /// Waits of a tenant's writes for memory that others hold, or for the tenant's own data, are the cause of its misses.
 #[test]
 fn f3_wait_for_memory_or_data_is_named() {
-    let model = Model { service: 2 * MS, channels: 4, seeks: false, window: 128, reactors: 1 };
     let writer = |host: Host| Host { bytes: 1 << 20, write: true, ..host };
     for (reserved, memory, sends, depth) in
         [(200, 8 << 20, 0, 16), (30, 1 << 30, 500 * MS, 4), (30, 1 << 30, 3 * SECOND, 1)]
     {
         let hosts = [tenant(depth, 0)].into_iter().chain(flood(5, 64, 0)).map(writer).collect();
-        let mut lab = Lab::new(model, reserved, hosts).with_memory(memory, sends);
+        let mut lab = Lab::new(flash(2 * MS, 4), reserved, hosts).with_memory(memory, sends);
         lab.run(6);
         let (missed, had) = (lab.reserved[0].missed(), lab.had(0, 6));
         assert_eq!(lab.reserved[0].kept(), (6, 0), "{sends}: {had:?}");
@@ -227,13 +201,7 @@ fn f3_wait_for_memory_or_data_is_named() {
 fn f3_standstill_names_place_of_command() {
     let model = Model { service: 3 * SECOND, channels: 1, seeks: true, window: 1, reactors: 1 };
     let profile = Overrides { mean: Some(Nanos(8 * MS)), seeks: true, ..Overrides::default() };
-    let containers = crate::device::ContainerRules {
-        scheduler: crate::container::Scheduler::Containers,
-        capacity: 8,
-        deadline_ns: 20 * MS,
-    };
-    let window = WindowRule::Fixed(1);
-    let rules = DeviceRules { window, profile, containers: Some(containers) };
+    let rules = DeviceRules { window: WindowRule::Fixed(1), profile, containers: by_place(8) };
     let hosts = vec![tenant(1, 0), flood(1, 1, 0).remove(0)];
     let device = Arc::new(Device::new(rules, 1));
     let mut lab = Lab::on(model, device, &[(10, SessionSpec::default())], hosts);
