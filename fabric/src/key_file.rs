@@ -381,8 +381,7 @@ mod tests {
         assert!(!secrets.groups.contains(&Group::Null));
         assert_eq!(secrets.groups[0], Group::Ffdhe3072);
         let named = format!("host nqn.a\nsecret {ONE}\ngroups null\nhashes sha512 sha256");
-        let file = KeyFile::parse(&named).unwrap();
-        let secrets = file.secrets.unwrap();
+        let secrets = KeyFile::parse(&named).unwrap().secrets.unwrap();
         assert_eq!(secrets.groups, [Group::Null]);
         assert_eq!(secrets.hashes, [Hash::Sha512, Hash::Sha256]);
     }

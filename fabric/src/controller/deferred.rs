@@ -118,8 +118,7 @@ mod tests {
                     Step::Deliver => {
                         let Some((cid, number)) = on_their_way.pop_front() else { continue };
                         let at = open.iter().position(|o| *o == (cid, number));
-                        let expected = at.map(|at| open.remove(at).1);
-                        prop_assert_eq!(commands.completed(cid), expected);
+                        prop_assert_eq!(commands.completed(cid), at.map(|at| open.remove(at).1));
                     }
                 }
             }

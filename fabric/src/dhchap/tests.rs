@@ -179,8 +179,7 @@ where
         let one = BoxedUint::one_with_precision(p.bits_precision());
         let last = p.as_ref().wrapping_sub(&one);
         let base = BoxedUint::from_be_slice_truncated(&[base], p.bits_precision());
-        let params = BoxedMontyParams::new_vartime(p);
-        BoxedMontyForm::new(base, &params).pow(&last).retrieve() == one
+        BoxedMontyForm::new(base, &BoxedMontyParams::new_vartime(p)).pow(&last).retrieve() == one
     };
     let p = Odd::from(prime);
     let half = Odd::new(p.as_ref() >> 1).unwrap();

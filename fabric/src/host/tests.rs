@@ -129,8 +129,7 @@ impl Bench {
                 }
                 Some(controller::Action::Authenticate { connection }) => {
                     let work = self.service.authentication_work(connection).unwrap();
-                    let worked = Some(work.run(&random(100)));
-                    self.service.authentication_worked(connection, worked);
+                    self.service.authentication_worked(connection, Some(work.run(&random(100))));
                 }
                 Some(_) => {}
                 None if action.is_none() => return,
@@ -144,9 +143,8 @@ impl Bench {
             return;
         }
         let cid = sqe.cid.get();
-        let is_connect = fctype(&sqe) == Some(opcode::fabrics::CONNECT);
         let data = data.unwrap_or_default();
-        if is_connect {
+        if fctype(&sqe) == Some(opcode::fabrics::CONNECT) {
             match self.service.connect(self.now, ADMIN, LISTENER, &sqe, &data) {
                 Ok(connected) => self.answer(cid, connected.result, Status::SUCCESS, vec![]),
                 Err(rejected) => self.answer(cid, rejected.result, rejected.status, vec![]),
@@ -192,10 +190,8 @@ impl Bench {
     }
 
     fn ended(&self) -> Option<&HostError> {
-        match &self.told[..] {
-            [.., Action::Ended(error)] => error.as_ref(),
-            other => panic!("{other:?}"),
-        }
+        let [.., Action::Ended(error)] = &self.told[..] else { panic!("{:?}", self.told) };
+        error.as_ref()
     }
 
     fn connect_io(&mut self, connector: &IoConnector) -> Result<(), Status> {
@@ -318,13 +314,7 @@ fn events_are_told_and_asked_for_again() {
         // The event is a notice: a namespace attribute changed, in the list of changed namespaces.
         assert_eq!(event, AsyncEvent { kind: 2, information: 0, log: 4 });
         bench.told.clear();
-        let log = Sqe {
-            opcode: opcode::admin::GET_LOG_PAGE,
-            cdw10: (1023 << 16 | 4).into(),
-            nsid: u32::MAX.into(),
-            ..Sqe::default()
-        };
-        let (_, data) = bench.answer_to(log, 4096);
+        let (_, data) = bench.answer_to(target::log(0x04, 4096, 0, false), 4096);
         assert_eq!(data[..4], u32::from(tag).to_le_bytes());
     }
 }
@@ -344,8 +334,7 @@ fn a_refusal_ends_the_association_with_the_reason() {
     let bench = Bench::connecting(stranger, config());
     let Some(HostError::Refused { qid: 0, status }) = bench.ended() else { panic!() };
     assert_eq!(status.bits() & 0x7ff, Status::CONNECT_INVALID_HOST.bits());
-    let greedy = Settings { queues: u16::MAX, ..settings() };
-    let bench = Bench::connecting(greedy, config());
+    let bench = Bench::connecting(Settings { queues: u16::MAX, ..settings() }, config());
     assert!(matches!(
         bench.ended(),
         Some(HostError::TooFewQueues { .. } | HostError::Command { .. })
@@ -364,55 +353,36 @@ fn a_silent_target_is_given_up_after_ten_seconds() {
     assert_eq!(bench.ended(), Some(&HostError::Silent { what: "Connect" }));
 }
 
-/// Answers the host's present step: CAP with TO 2 (1 s), else `csts`.
-fn step(host: &mut Association, now: Nanos, csts: u64) {
-    while let Some(action) = host.poll_action() {
-        if let Action::Submit(AdminCommand { sqe, .. }) = action {
-            let get = sqe.nsid.get() == u32::from(opcode::fabrics::PROPERTY_GET);
-            let result = match (get, sqe.cdw11.get()) {
-                (true, 0) => 63 | 1 << 17 | 2 << 24,
-                (true, _) => csts,
-                (false, _) => 1,
-            };
-            host.answered(now, &Cqe::new(sqe.cid.get(), 0, result, Status::SUCCESS), vec![]);
-        } else if let Action::Ended(error) = action {
-            panic!("{error:?}");
-        }
+/// Answers the commands that the host sends next.
+fn answer_next(host: &mut Association, now: Nanos, results: impl IntoIterator<Item = u64>) {
+    for result in results {
+        let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
+        host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, result, Status::SUCCESS), vec![]);
     }
-}
-
-/// Answers the command that the host sends next.
-fn answer_next(host: &mut Association, now: Nanos, result: u64) {
-    let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
-    host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, result, Status::SUCCESS), vec![]);
 }
 
 #[test]
 fn late_or_fatal_controller_is_abandoned() {
+    // The results of Connect, CAP, CC and CSTS. CAP.TO is 1 s.
+    let answers = |timeout: u64, csts| [1, 63 | 1 << 17 | timeout << 24, 0, csts];
     let mut host = Association::new(settings());
     let mut now = Nanos(0);
     host.connect(now);
-    step(&mut host, now, 0);
+    answer_next(&mut host, now, answers(2, 0));
     while now < Nanos(1_000_000_000) {
         let at = host.next_timeout().unwrap();
         assert_eq!(at.since(now), Duration::from_millis(2), "CSTS is looked at again");
         now = at;
         host.tick(now);
-        if now < Nanos(1_000_000_000) {
-            step(&mut host, now, 0);
-        }
+        answer_next(&mut host, now, [0]);
     }
-    answer_next(&mut host, now, 0);
     let slow = HostError::TooSlow { what: "become ready" };
     let ended = host.poll_action();
     assert!(matches!(&ended, Some(Action::Ended(Some(e))) if *e == slow), "{ended:?}");
 
     let mut host = Association::new(settings());
     host.connect(now);
-    let cap = 63 | 1 << 17;
-    for result in [1, cap, 0, 0b11] {
-        answer_next(&mut host, now, result);
-    }
+    answer_next(&mut host, now, answers(0, 0b11));
     assert!(matches!(host.poll_action(), Some(Action::Ended(Some(HostError::Fatal)))));
 }
 
@@ -423,8 +393,7 @@ fn the_admin_queue_is_never_overfilled() {
     let cids: Vec<u16> =
         (0..26).map(|_| bench.host.submit(commands::keep_alive(), None, 0).unwrap()).collect();
     assert!(cids.iter().all(|cid| *cid > 5 && *cid < 32), "{cids:?}");
-    let full = bench.host.submit(commands::keep_alive(), None, 0);
-    assert_eq!(full, Err(HostError::QueueFull));
+    assert_eq!(bench.host.submit(commands::keep_alive(), None, 0), Err(HostError::QueueFull));
     bench.answer(cids[3], 0, Status::SUCCESS, vec![]);
     assert_eq!(bench.host.submit(commands::keep_alive(), None, 0), Ok(cids[3]));
 }
@@ -490,13 +459,14 @@ fn admin_queue_authenticates_one_or_both_ways() {
 
 #[test]
 fn failed_authentication_ends_host_with_reason() {
-    let why = |own, controller| match with_secrets(own, controller).ended() {
-        Some(HostError::NotAuthenticated { qid: 0, why }) => *why,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(why(None, None), AuthError::NoSecret);
-    assert_eq!(why(Some(9), None), AuthError::Refused(AuthFailure::Failed));
-    assert_eq!(why(Some(1), Some(9)), AuthError::Controller(AuthFailure::Failed));
+    for (own, controller, why) in [
+        (None, None, AuthError::NoSecret),
+        (Some(9), None, AuthError::Refused(AuthFailure::Failed)),
+        (Some(1), Some(9), AuthError::Controller(AuthFailure::Failed)),
+    ] {
+        let bench = with_secrets(own, controller);
+        assert_eq!(bench.ended(), Some(&HostError::NotAuthenticated { qid: 0, why }));
+    }
 }
 
 #[test]

@@ -212,15 +212,13 @@ pub(super) mod tests {
         assert_eq!(at(&read(0, 0, 8192)), Err(Status::DATA_SGL_LENGTH_INVALID.dnr()));
         assert!(at(&read(0, 255, 256 << 12)).is_ok(), "as much as MDTS");
         assert_eq!(at(&read(0, 256, 257 << 12)), Err(Status::INVALID_FIELD.dnr()), "MDTS");
-        let mut wrap = read(0xffff_ffff, 0, 4096);
-        wrap.cdw11 = U32::new(0xffff_ffff);
+        let wrap = Sqe { cdw11: U32::MAX_VALUE, ..read(u32::MAX, 0, 4096) };
         assert_eq!(at(&wrap), Err(Status::LBA_OUT_OF_RANGE.dnr()));
         let protected = IoLimits { read_only: true, ..LIMITS };
         let write = Sqe { opcode: opcode::io::WRITE, ..read(0, 0, 4096) };
         assert_eq!(IoCommand::parse(&write, &protected), Err(Status::WRITE_PROTECTED.dnr()));
         assert!(IoCommand::parse(&read(0, 0, 4096), &protected).is_ok());
-        let fused = Sqe { flags: 0x41, ..read(0, 0, 4096) };
-        assert_eq!(at(&fused), Err(Status::INVALID_FIELD.dnr()));
+        assert_eq!(at(&Sqe { flags: 0x41, ..read(0, 0, 4096) }), Err(Status::INVALID_FIELD.dnr()));
         for psdt in [0b00, 0b10, 0b11] {
             let other = Sqe { flags: psdt << 6, ..read(0, 0, 4096) };
             assert_eq!(at(&other), Err(Status::INVALID_FIELD.dnr()), "PSDT {psdt:#04b}");
@@ -231,8 +229,7 @@ pub(super) mod tests {
     fn write_zeroes_and_verify_may_exceed_mdts() {
         for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
             let of = |blocks: u32| {
-                let sqe = Sqe { opcode, ..read(0, blocks - 1, 0) };
-                IoCommand::parse(&sqe, &LIMITS).map(|_| ())
+                IoCommand::parse(&Sqe { opcode, ..read(0, blocks - 1, 0) }, &LIMITS).map(|_| ())
             };
             // MDTS is 256 blocks, and limits no command without data.
             assert_eq!(of(1000), Ok(()), "{opcode:#04x}");
@@ -279,23 +276,22 @@ pub(super) mod tests {
 
     #[test]
     fn command_fields_are_decoded_from_their_bits() {
-        let with = |opcode, cdw12| Sqe { opcode, cdw12: U32::new(cdw12), ..read(1, 0, 4096) };
-        let at = |sqe: &Sqe| IoCommand::parse(sqe, &LIMITS);
+        use IoCommand::{Compare, Flush, Read, Verify, Write, WriteZeroes};
         let range = LbaRange { lba: 1, blocks: 1 };
         let (fua, deac) = (1 << 30, 1 << 25);
-        assert_eq!(at(&with(opcode::io::READ, fua)), Ok(IoCommand::Read { range, fua: true }));
-        assert_eq!(
-            at(&with(opcode::io::READ, !fua & !0xffff)),
-            Ok(IoCommand::Read { range, fua: false })
-        );
-        assert_eq!(at(&with(opcode::io::WRITE, fua)), Ok(IoCommand::Write { range, fua: true }));
-        assert_eq!(at(&with(opcode::io::VERIFY, 0)), Ok(IoCommand::Verify { range }));
-        assert_eq!(at(&with(opcode::io::COMPARE, 0)), Ok(IoCommand::Compare { range }));
-        assert_eq!(at(&with(opcode::io::FLUSH, 0)), Ok(IoCommand::Flush));
-        for (bits, deallocate, fua) in [(deac, true, false), (fua, false, true), (0, false, false)]
-        {
-            let zeroes = IoCommand::WriteZeroes { range, deallocate, fua };
-            assert_eq!(at(&with(opcode::io::WRITE_ZEROES, bits)), Ok(zeroes));
+        for (opcode, cdw12, command) in [
+            (opcode::io::READ, fua, Read { range, fua: true }),
+            (opcode::io::READ, !fua & !0xffff, Read { range, fua: false }),
+            (opcode::io::WRITE, fua, Write { range, fua: true }),
+            (opcode::io::VERIFY, 0, Verify { range }),
+            (opcode::io::COMPARE, 0, Compare { range }),
+            (opcode::io::FLUSH, 0, Flush),
+            (opcode::io::WRITE_ZEROES, 0, WriteZeroes { range, deallocate: false, fua: false }),
+            (opcode::io::WRITE_ZEROES, deac, WriteZeroes { range, deallocate: true, fua: false }),
+            (opcode::io::WRITE_ZEROES, fua, WriteZeroes { range, deallocate: false, fua: true }),
+        ] {
+            let sqe = Sqe { opcode, cdw12: U32::new(cdw12), ..read(1, 0, 4096) };
+            assert_eq!(IoCommand::parse(&sqe, &LIMITS), Ok(command), "{opcode:#04x} {cdw12:#x}");
         }
     }
 

@@ -65,8 +65,7 @@ mod tests {
         }
         let mut shifted = capsule;
         shifted.sgl.address = 1.into();
-        let offset = Err(Status::SGL_OFFSET_INVALID.dnr());
-        assert_eq!(check_place(&shifted, &write, &whole), offset);
+        assert_eq!(check_place(&shifted, &write, &whole), Err(Status::SGL_OFFSET_INVALID.dnr()));
         for kind in [0x00, 0x02, 0x40, 0x4f] {
             let other = with(SglDescriptor { kind, ..SglDescriptor::transport(length) });
             let refused = Err(Status::SGL_TYPE_INVALID.dnr());

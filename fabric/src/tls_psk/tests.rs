@@ -52,8 +52,7 @@ fn generated_psks_match_linux() {
 #[test]
 fn generated_psk_uses_hash_of_shared_value() {
     let shared = [7; 256];
-    let key = Hash::Sha256.digest(&shared);
-    let expected = Hash::Sha256.hmac(&key, &[b"one", b"two"]);
+    let expected = Hash::Sha256.hmac(&Hash::Sha256.digest(&shared), &[b"one", b"two"]);
     assert_eq!(generated(Hash::Sha256, &shared, [b"one", b"two"]), expected);
 }
 
@@ -89,22 +88,12 @@ pub(crate) fn configured() -> impl Strategy<Value = ConfiguredPsk> {
 
 proptest! {
     #[test]
-    fn written_text_round_trips(psk in configured()) {
-        prop_assert_eq!(psk.text().parse(), Ok(psk));
-    }
-
-    #[test]
     fn modified_text_is_refused(psk in configured(), at in 16..80_usize, to in "[A-Za-z0-9]") {
         let mut text = psk.text().to_string();
         if at + 2 < text.len() && text[at..=at] != to {
             text.replace_range(at..=at, &to);
             prop_assert!(text.parse::<ConfiguredPsk>().is_err());
         }
-    }
-
-    #[test]
-    fn no_identity_brings_it_down(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        let _ = Identity::read(&bytes);
     }
 
     #[test]
@@ -141,7 +130,8 @@ proptest! {
     }
 
     #[test]
-    fn no_client_hello_brings_it_down(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn no_bytes_bring_it_down(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Identity::read(&bytes);
         if let Some(hello) = ClientHello::read(&bytes) {
             let psk = TlsPsk { secret: vec![0; 32].into(), length: PskLength::Bytes32 };
             prop_assert!(!hello.shows(0, &psk));

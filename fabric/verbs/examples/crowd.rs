@@ -82,8 +82,7 @@ fn main() {
     let mut pairs: Vec<ActivePair<Vec<u8>, Vec<u8>>> = Vec::new();
     for index in 0..count {
         crowd.stages.push(Stage::Begun);
-        let token = Token(index as u64);
-        let id = Id::resolve(&crowd.channel, address, TIME, token).unwrap();
+        let id = Id::resolve(&crowd.channel, address, TIME, Token(index as u64)).unwrap();
         crowd.leave(index, Stage::Begun);
         id.resolve_route(TIME).unwrap();
         crowd.leave(index, Stage::HasAddress);

@@ -20,8 +20,8 @@ use std::time::Duration;
 use fabric::queue::Remote;
 use fabric_verbs::{
     Access, ActivePair, Completion, CompletionQueue, ConnectionParams, Device, Domain, Done, Event,
-    EventChannel, Id, Listener, Memory, Outcome, QueuePair, QueuePairSize, ReceiveBuffer, Region,
-    Regions, Token, Work,
+    EventChannel, Id, Listener, Outcome, QueuePair, QueuePairSize, ReceiveBuffer, Regions,
+    SharedMemory, Token, Work,
 };
 
 use waiting::{next_event, wait};
@@ -43,32 +43,10 @@ const SIZE: QueuePairSize = QueuePairSize {
     flushes: false,
 };
 
-/// Memory of a test, as both ends share it.
-#[derive(Debug)]
-struct Block(std::cell::UnsafeCell<Vec<u8>>);
-
-// SAFETY: the example reads and writes it only while no work request uses it.
-unsafe impl Send for Block {}
-// SAFETY: as above.
-unsafe impl Sync for Block {}
-// SAFETY: the vector keeps its length, so its elements stay where they are.
-unsafe impl Memory for Block {
-    fn address(&self) -> *mut u8 {
-        // SAFETY: as above.
-        unsafe { (*self.0.get()).as_mut_ptr() }
-    }
-
-    fn length(&self) -> usize {
-        // SAFETY: as above.
-        unsafe { (*self.0.get()).len() }
-    }
-}
-
-impl Block {
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: as above.
-        unsafe { &*self.0.get() }
-    }
+/// Returns the bytes of memory.
+fn bytes(memory: &SharedMemory) -> Vec<u8> {
+    let words = (0..memory.length()).step_by(8).map(|at| memory.load(at).unwrap());
+    words.flat_map(u64::to_ne_bytes).collect()
 }
 
 /// One end: its queue pair and its completions.
@@ -117,6 +95,21 @@ impl End {
             Done::Work { work, outcome, ends } => (work, outcome, ends),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Waits until works have come back. Returns their outcomes.
+    fn outcomes(&mut self, count: usize) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        while outcomes.len() < count {
+            for done in self.next() {
+                match done {
+                    Done::Work { outcome, .. } => outcomes.push(outcome),
+                    Done::Lost(outcome) => assert!(outcome.is_flushed()),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        outcomes
     }
 
     fn received(&mut self) -> ReceiveBuffer {
@@ -179,8 +172,9 @@ fn main() {
     let regions = Regions::new(&domain);
     let all =
         Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC;
-    let block = Arc::new(Block(std::cell::UnsafeCell::new((0..=255).cycle().take(8192).collect())));
-    let region = regions.add(block.clone(), all).unwrap();
+    let block = SharedMemory::new(8192).unwrap();
+    assert!((0..8192).step_by(8).all(|at| block.store(at, !at as u64)));
+    let region = regions.add(Arc::new(block.clone()), all).unwrap();
     let memory = region.remote();
     let (mut host, mut target) = connect(&channel, &regions, address);
 
@@ -209,16 +203,17 @@ fn main() {
     println!("sends ok");
 
     // WRITE, then READ of the written data.
+    let mut written = bytes(&block);
+    written[100..1100].fill(5);
     let write = Work::Write { payload: vec![5; 1000], remote: memory.after(100) };
     target.pair.post([write, Work::send(b"written", None)]).unwrap();
     assert_eq!(&host.received()[..], b"written");
-    assert_eq!(&block.bytes()[100..1100], &[5; 1000]);
-    assert_eq!((block.bytes()[99], block.bytes()[1100]), (99, 1100u32.to_le_bytes()[0]));
+    assert_eq!(bytes(&block), written);
     assert_eq!(target.next().len(), 2);
     target.pair.post([Work::Read { into: vec![0; 8192], remote: memory }]).unwrap();
     let (work, outcome, ends) = target.work();
     let Work::Read { into, .. } = work else { panic!() };
-    assert!(outcome.is_success() && ends && into == block.bytes());
+    assert!(outcome.is_success() && ends && into == written);
     println!("write and read ok");
 
     // Atomics.
@@ -242,15 +237,15 @@ fn main() {
 
     // A region of a part: no byte beside it belongs to it.
     for wrong in [8192..8193, 8000..9000, 100..100] {
-        let none = Region::part(&domain, block.clone(), wrong, Access::REMOTE_READ);
+        let none = block.share(&domain, wrong, Access::REMOTE_READ);
         assert!(none.is_err(), "{none:?}");
     }
-    let part = Region::part(&domain, block.clone(), 64..128, Access::REMOTE_READ).unwrap();
+    let part = block.share(&domain, 64..128, Access::REMOTE_READ).unwrap();
     assert_eq!((part.remote().address, part.length()), (memory.address + 64, 64));
     assert_ne!(part.remote().key, memory.key);
     target.pair.post([Work::Read { into: vec![0; 64], remote: part.remote() }]).unwrap();
     let (Work::Read { into, .. }, outcome, _) = target.work() else { panic!() };
-    assert!(outcome.is_success() && into == block.bytes()[64..128]);
+    assert!(outcome.is_success() && into == written[64..128]);
     println!("parts ok");
 
     // A wrong key: the works behind it are flushed, and all come back.
@@ -262,16 +257,7 @@ fn main() {
         Work::send(b"never", None),
     ];
     target.pair.post(works).unwrap();
-    let mut outcomes = Vec::new();
-    while outcomes.len() < 4 {
-        for done in target.next() {
-            match done {
-                Done::Work { outcome, .. } => outcomes.push(outcome),
-                Done::Lost(outcome) => assert!(outcome.is_flushed()),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
+    let outcomes = target.outcomes(4);
     assert!(outcomes[0].is_success(), "{}", outcomes[0].text());
     assert!(outcomes[1].is_remote_access(), "{}", outcomes[1].text());
     assert!(outcomes[2].is_flushed() && outcomes[3].is_flushed());
@@ -296,14 +282,7 @@ fn main() {
         assert!(host.work().1.is_success());
     }
     host.pair.post([Work::send(&[1], None), Work::send(&[2], None)]).unwrap();
-    let mut outcomes = Vec::new();
-    while outcomes.len() < 2 {
-        for done in host.next() {
-            if let Done::Work { outcome, .. } = done {
-                outcomes.push(outcome);
-            }
-        }
-    }
+    let outcomes = host.outcomes(2);
     assert_eq!(outcomes[0].text(), "RNR retry counter exceeded");
     assert!(outcomes[1].is_flushed(), "{}", outcomes[1].text());
     println!("receiver not ready ok: {}", outcomes[0].text());
@@ -313,8 +292,7 @@ fn main() {
     let (mut host, target) = connect(&channel, &regions, address);
     host.pair.post([Work::Read { into: vec![0; 100], remote: memory }]).unwrap();
     let End { pair, .. } = host;
-    let left = pair.destroy();
-    assert!(left.len() <= 1);
+    assert!(pair.destroy().len() <= 1);
     drop(target);
     println!("destruction ok");
 

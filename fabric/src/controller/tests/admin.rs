@@ -75,8 +75,7 @@ fn weighted_round_robin_host_has_own_weights() {
     assert_eq!(shown(&mut bench, plain), [of(target), of(target), of(target), 0]);
     bench.fails(plain, &set_feature(0x01, own), Status::FEATURE_NOT_CHANGEABLE);
     // Reserved bits and values to be saved change nothing.
-    let mut saved = set_feature(0x01, 0);
-    saved.cdw10 = U32::new(0x8000_0001);
+    let saved = Sqe { cdw10: U32::new(0x8000_0001), ..set_feature(0x01, 0) };
     for (sqe, status) in [
         (set_feature(0x01, 0x0403_020b), Status::INVALID_FIELD),
         (saved, Status::FEATURE_NOT_SAVEABLE),
@@ -99,8 +98,7 @@ fn weighted_round_robin_host_has_own_weights() {
 #[test]
 fn impossible_features_are_refused() {
     let (mut bench, admin, connected) = Bench::connected();
-    let mut saved = set_feature(0x01, 0);
-    saved.cdw10 = U32::new(0x8000_0001);
+    let saved = Sqe { cdw10: U32::new(0x8000_0001), ..set_feature(0x01, 0) };
     let queues = set_feature(0x07, 0);
     bench.ok(admin, &queues);
     bench.io_queue(1, connected.controller.0);
@@ -152,8 +150,7 @@ fn answer_fits_exact_room() {
             assert!(bench.out.is_empty());
         }
     }
-    let without_data = set_feature(0x16, 0);
-    bench.fails(admin, &without_data, Status::DATA_SGL_LENGTH_INVALID);
+    bench.fails(admin, &set_feature(0x16, 0), Status::DATA_SGL_LENGTH_INVALID);
 }
 
 #[test]
@@ -193,8 +190,7 @@ fn failed_commands_are_in_the_error_log_newest_first() {
     let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(3, connected.controller.0);
     for cid in 0..70 {
-        let mut bad = identify(0xff, 0);
-        bad.cid = U16::new(cid);
+        let bad = Sqe { cid: U16::new(cid), ..identify(0xff, 0) };
         let Reply::Done { status, .. } = bench.admin(admin, &bad) else { panic!() };
         assert_eq!(status, Status::INVALID_FIELD.dnr().more());
     }
@@ -331,8 +327,7 @@ fn commands_before_connect_or_enable_are_refused() {
         bench.fails(queue, &identify(1, 0), Status::COMMAND_SEQUENCE_ERROR);
     }
     bench.set_cc(admin, ENABLE);
-    let mut fused = identify(1, 0);
-    fused.flags |= 1;
+    let fused = Sqe { flags: 0x41, ..identify(1, 0) };
     bench.fails(admin, &fused, Status::INVALID_FIELD);
     bench.fails(admin, &command(0x80, 1), Status::INVALID_OPCODE);
     for (offset, attrib) in [(0, 0), (0, 2), (8, 1), (0x20, 0), (0x14, 1), (0x1000, 0)] {

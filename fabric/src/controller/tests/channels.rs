@@ -18,8 +18,7 @@ fn connect(
     if let Some((host, subsystem)) = key {
         bench.secure_next(host, subsystem, false);
     }
-    let connect = Connect { listener, ..Connect::admin(subsystem).host(host) };
-    bench.admit(&connect).err()
+    bench.admit(&Connect { listener, ..Connect::admin(subsystem).host(host) }).err()
 }
 
 #[test]
@@ -76,8 +75,6 @@ fn discovery_reports_tls_requirement_per_host() {
         of_other.map(|entry| (entry.portid.get(), entry.treq & 3, entry.tsas[0])).collect()
     };
     let (plain, allowed, required) = (1, 11, 12);
-    let with = seen(&mut bench, HOST);
-    assert_eq!(with, [(plain, 0, 0), (allowed, 1, 2), (required, 1, 2)]);
-    let without = seen(&mut bench, STRANGER);
-    assert_eq!(without, [(plain, 0, 0), (allowed, 0, 2), (required, 1, 2)]);
+    assert_eq!(seen(&mut bench, HOST), [(plain, 0, 0), (allowed, 1, 2), (required, 1, 2)]);
+    assert_eq!(seen(&mut bench, STRANGER), [(plain, 0, 0), (allowed, 0, 2), (required, 1, 2)]);
 }

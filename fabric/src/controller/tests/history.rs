@@ -17,10 +17,10 @@ enum Step {
     Connect { subsystem: u8, qid: u16, controller: u8, kato: u16, stranger: bool, listener: bool },
     RawConnect { sqe: [u8; 64], data: Vec<u8> },
     Admin { connection: u8, sqe: Box<Sqe>, data: bool },
-    GetRegion { connection: u8, granted: bool },
-    FabricsIo { connection: u8, fctype: u8 },
+    GetRegion(u8, bool),
+    FabricsIo(u8, u8),
     Disconnect { connection: u8 },
-    Settle { abort: u8, aborted: bool },
+    Settle(u8, bool),
     Closed { closing: u8 },
     Traffic { connection: u8 },
     Pass { milliseconds: u16 },
@@ -66,17 +66,13 @@ fn step() -> impl Strategy<Value = Step> {
             let [cdw10, cdw11, nsid] = [cdw10, cdw11, nsid].map(U32::new);
             admin(connection, Sqe { cdw10, cdw11, nsid, ..command(opcode, cid) }, true)
         }),
-        4 => (small.clone(), 8u16..20, 0u32..4, 0u32..8).prop_map(|(connection, cid, queue, target)| {
-            let cdw10 = U32::new(queue | target << 16);
-            admin(connection, Sqe { cdw10, ..command(op::ABORT, cid) }, true)
-        }),
-        3 => (small.clone(), any::<bool>())
-            .prop_map(|(connection, granted)| Step::GetRegion { connection, granted }),
-        1 => (small.clone(), 0u8..10)
-            .prop_map(|(connection, fctype)| Step::FabricsIo { connection, fctype }),
+        4 => (small.clone(), 8u16..20, 0u32..4, 0u32..8).prop_map(
+            |(connection, cid, queue, target)| admin(connection, abort(queue, target, cid), true)
+        ),
+        3 => (small.clone(), any::<bool>()).prop_map(|(at, granted)| Step::GetRegion(at, granted)),
+        1 => (small.clone(), 0u8..10).prop_map(|(at, fctype)| Step::FabricsIo(at, fctype)),
         2 => small.clone().prop_map(|connection| Step::Disconnect { connection }),
-        1 => (small.clone(), any::<bool>())
-            .prop_map(|(abort, aborted)| Step::Settle { abort, aborted }),
+        1 => (small.clone(), any::<bool>()).prop_map(|(abort, aborted)| Step::Settle(abort, aborted)),
         2 => small.clone().prop_map(|closing| Step::Closed { closing }),
         1 => small.clone().prop_map(|connection| Step::Traffic { connection }),
         2 => (0u16..2000).prop_map(|milliseconds| Step::Pass { milliseconds }),
@@ -133,8 +129,7 @@ impl Daemon {
             self.waiting.remove(&key);
         }
         let busy = self.waiting.contains_key(&key);
-        let reply = self.bench.admin_with(id, sqe, data);
-        match reply {
+        match self.bench.admin_with(id, sqe, data) {
             Reply::Deferred => {
                 let request = sqe.opcode == op::ASYNC_EVENT_REQUEST;
                 assert!(self.waiting.insert(key, request).is_none(), "one command at a time");
@@ -204,11 +199,8 @@ impl Daemon {
             7 => s.remove_listener(now, extra).map(drop),
             8 => s.remove_subsystem(now, OTHER).map(drop),
             10 => {
-                let readiness = match argument / 4 {
-                    0 => Readiness::NotReady { geometry_known: true, since: Nanos::ZERO },
-                    1 => Readiness::NotReady { geometry_known: false, since: Nanos::ZERO },
-                    _ => Readiness::Ready,
-                };
+                let states = [AWAY, UNSEEN, Readiness::Ready, Readiness::Ready];
+                let readiness = states[usize::from(argument / 4)];
                 let changed = Namespace { nsid, readiness, ..namespace(argument + 16) };
                 s.replace_namespace(now, SUBSYSTEM, changed).map(drop)
             }
@@ -245,7 +237,7 @@ impl Daemon {
                 let data: &[u8] = if data { &[1; 512] } else { &[] };
                 self.admin(id, &sqe, data);
             }
-            Step::GetRegion { connection, granted } => {
+            Step::GetRegion(connection, granted) => {
                 self.regions.refuse((!granted).then_some(RegionRefusal::NoRoom));
                 let id = self.pick(connection);
                 self.admin(id, &get_region(), &[]);
@@ -255,18 +247,16 @@ impl Daemon {
                     self.granted.insert(controller);
                 }
             }
-            Step::FabricsIo { connection, fctype } => {
-                let mut sqe = command(FABRICS, 1);
-                sqe.nsid = U32::new(fctype.into());
+            Step::FabricsIo(connection, fctype) => {
                 let id = self.pick(connection);
-                let reply = self.bench.io_fabrics(id, &sqe, &[]);
+                let reply = self.bench.io_fabrics(id, &fabrics_command(fctype), &[]);
                 assert_ne!(reply, Reply::Deferred);
             }
             Step::Disconnect { connection } => {
                 let id = self.pick(connection);
                 self.lose(id);
             }
-            Step::Settle { abort, aborted } => {
+            Step::Settle(abort, aborted) => {
                 let at = usize::from(abort) % self.aborts.len().max(1);
                 if let Some(&ticket) = self.aborts.get(at) {
                     self.bench.service.abort_done(ticket, aborted);
@@ -354,12 +344,9 @@ fn run(steps: Vec<Step>) {
         daemon.act();
         daemon.check();
     }
-    for connection in [daemon.open.clone(), daemon.closing.clone()].concat() {
+    while let Some(connection) = daemon.open.first().or(daemon.closing.first()).copied() {
         daemon.lose(connection);
         daemon.act();
-    }
-    for connection in daemon.closing.clone() {
-        daemon.lose(connection);
     }
     assert_eq!(daemon.bench.service.controllers().count(), 0, "nothing is left");
     assert!(daemon.regions.held().is_empty(), "no grant outlives its controller");

@@ -1,11 +1,11 @@
 //! Tests of replaced disks, for hosts that come back: commands for identified disks are executed,
 //! and commands meant for an earlier disk are refused.
 
+use super::users::{self, LIMIT, go, save};
 use super::*;
 
 /// The event that namespaces have changed.
 const CHANGED: u64 = 0x04_0002;
-const LIMIT: Duration = Duration::from_secs(600);
 
 /// A connected controller with an I/O queue.
 struct Here {
@@ -17,10 +17,8 @@ struct Here {
 
 /// Returns a service whose subsystem `OTHER` has a disk with UUID 1 under NSID 1.
 fn bench() -> Bench {
-    let mut bench =
-        Bench::with(ServiceConfig { reconnect_time: LIMIT, ..ServiceConfig::default() });
-    let first = Namespace { nsid: 1, ..namespace(1) };
-    bench.service.add_namespace(bench.now, OTHER, first).unwrap();
+    let mut bench = users::bench();
+    bench.service.add_namespace(bench.now, OTHER, Namespace { nsid: 1, ..namespace(1) }).unwrap();
     bench
 }
 
@@ -33,10 +31,7 @@ fn come(bench: &mut Bench) -> Here {
 
 /// Ends a host's connections without a shutdown.
 fn lose(bench: &mut Bench, here: &Here) {
-    for connection in [here.admin, here.io] {
-        bench.disconnect(connection);
-    }
-    bench.actions();
+    go(bench, [here.admin, here.io]);
 }
 
 /// Returns how the namespace is shown to a host that connects now.
@@ -79,8 +74,7 @@ fn answer(bench: &Bench, here: &Here) -> Status {
 
 /// Returns a service with the same namespaces, and the stored state of the hosts of `before`.
 fn restart(before: &mut Bench, uuid: u8) -> Bench {
-    let changes = before.service.unsaved_hosts();
-    before.service.hosts_saved(changes);
+    save(before);
     let kept = before.service.users.saved.clone();
     let mut bench = bench();
     put(&mut bench, uuid);
@@ -241,8 +235,7 @@ fn identified_disks_outlive_the_target() {
     let host = come(&mut before);
     put(&mut before, 2);
     let mut after = restart(&mut before, 2);
-    let unaware = shown_to_newcomer(&mut after);
-    assert_eq!(unaware, Readiness::KnownAsOther, "it has not identified it");
+    assert_eq!(shown_to_newcomer(&mut after), Readiness::KnownAsOther, "it has not identified it");
     identify_disk(&mut before, &host);
     assert!(before.service.has_unsaved_hosts(), "it is stored at once");
     let mut same = restart(&mut before, 2);

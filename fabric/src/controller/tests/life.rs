@@ -145,11 +145,6 @@ fn controller_identifier_is_reserved_while_queues_exist() {
 fn abort_finds_waiting_commands_and_event_requests() {
     let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
-    let abort = |qid: u32, cid: u32, own: u16| {
-        let mut sqe = command(op::ABORT, own);
-        sqe.cdw10 = U32::new(qid | cid << 16);
-        sqe
-    };
     bench.request_event(admin, 9);
     assert_eq!(bench.ok(admin, &abort(0, 9, 1)), 0);
     assert_eq!(bench.actions(), [complete(admin, 9, 0, Status::ABORT_REQUESTED)]);
@@ -186,8 +181,7 @@ fn command_replaces_event_request_with_same_identifier() {
         bench.request_event(admin, cid);
     }
     // A host that has forgotten its requests sends Property Get of CC as its last command.
-    let cc = bench.ok(admin, &with_cid(property_get(0x14, 0), 6));
-    assert_eq!(cc, u64::from(ENABLE));
+    assert_eq!(bench.ok(admin, &with_cid(property_get(0x14, 0), 6)), u64::from(ENABLE));
     assert_eq!(bench.actions(), [], "the request is not completed beside it");
     bench.request_event(admin, 7);
     bench.request_event(admin, 6);
@@ -211,8 +205,7 @@ fn shutdown_leaves_event_requests_outstanding_until_a_reset() {
     bench.add_namespace(namespace(2));
     assert_eq!(bench.take_completions(), []);
     // The identifier still belongs to the request, which a host may have forgotten.
-    let cc = bench.ok(admin, &with_cid(property_get(0x14, 0), 5));
-    assert_eq!(cc, u64::from(SHUT_DOWN));
+    assert_eq!(bench.ok(admin, &with_cid(property_get(0x14, 0), 5)), u64::from(SHUT_DOWN));
     bench.set_cc(admin, ENABLE & !1);
     let aborted = complete(admin, 6, 0, Status::ABORTED_SQ_DELETION);
     assert_eq!(bench.actions(), [aborted], "the place of the first was taken");
@@ -226,8 +219,7 @@ fn with_cid(sqe: Sqe, cid: u16) -> Sqe {
 fn disconnect_applies_to_io_queues_only() {
     let (mut bench, admin, connected) = Bench::connected();
     let io = bench.io_queue(1, connected.controller.0);
-    let mut sqe = command(FABRICS, 1);
-    sqe.nsid = U32::new(u32::from(fabrics::DISCONNECT));
+    let sqe = fabrics_command(fabrics::DISCONNECT);
     bench.fails(admin, &sqe, Status::DISCONNECT_INVALID_QUEUE_TYPE);
     assert_eq!(bench.io_fabrics(io, &sqe, &[]), Reply::OK);
     assert_eq!(bench.actions(), [close(io, CloseReason::Disconnected)]);
@@ -274,8 +266,7 @@ fn an_impossible_configuration_is_refused_and_changes_nothing() {
     assert_eq!(same, Err(ConfigError::DuplicateIdentifier { nsid: 1, what: "UUID" }));
     let far = s.add_namespace(now, SUBSYSTEM, Namespace { nsid: 16_385, ..namespace(2) });
     assert_eq!(far, Err(ConfigError::NamespaceLimit { nsid: 16_385, limit: 16_384 }));
-    let zero = s.add_namespace(now, SUBSYSTEM, namespace(0));
-    assert_eq!(zero, Err(ConfigError::ZeroUuid));
+    assert_eq!(s.add_namespace(now, SUBSYSTEM, namespace(0)), Err(ConfigError::ZeroUuid));
     let format = BlockFormat::plain(1024).unwrap();
     let odd = Geometry { format, blocks: 8 };
     let odd = s.add_namespace(now, SUBSYSTEM, Namespace { geometry: odd, ..namespace(2) });
@@ -297,6 +288,9 @@ fn an_impossible_configuration_is_refused_and_changes_nothing() {
     let discovery = s.add_subsystem(now, subsystem(DISCOVERY_NQN, true));
     assert_eq!(discovery, Err(ConfigError::DiscoveryNqn));
     assert!(s.add_listener(now, listener(LISTENER, false)).is_err());
+    let subsystems = Some(vec!["iqn.x".to_owned()]);
+    let spec = ListenerSpec { subsystems, ..listener(ListenerId(7), false) };
+    assert!(s.add_listener(now, spec).is_err());
     assert!(s.remove_listener(now, ListenerId(7)).is_err());
     assert!(s.add_host(now, SUBSYSTEM, HOST).is_err());
     assert!(s.remove_host(now, SUBSYSTEM, STRANGER).is_err());
@@ -333,8 +327,7 @@ fn queues_settle_together_before_admin_queue() {
 #[test]
 fn ended_queue_settles_no_other_queue() {
     let (mut bench, _, connected) = Bench::connected();
-    let id = connected.controller.0;
-    let [one, two, three] = [1, 2, 3].map(|qid| bench.io_queue(qid, id));
+    let [one, two, three] = [1, 2, 3].map(|qid| bench.io_queue(qid, connected.controller.0));
     assert_eq!(bench.service.settle_queue(bench.now, one), None);
     bench.disconnect(one);
     assert_eq!(bench.service.settle_queue(bench.now, two), None, "the third has commands");

@@ -26,11 +26,12 @@ use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::*;
 use crate::Nanos;
 use crate::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
+use crate::host::commands::connect_data;
 use crate::nvm::BlockFormat;
 use crate::nvme::identify::nul_padded;
 use crate::nvme::opcode::{FABRICS, admin as op, fabrics};
@@ -69,11 +70,8 @@ impl Connect {
         command.fctype = fabrics::CONNECT;
         command.qid = U16::new(qid);
         command.sqsize = U16::new(31);
-        let mut data = Box::new(ConnectData::new_zeroed());
-        data.hostid = [7; 16];
-        data.cntlid = U16::new(cntlid);
-        data.subnqn = nul_padded(subsystem);
-        data.hostnqn = nul_padded(HOST);
+        let data = connect_data([7; 16], cntlid, subsystem, HOST);
+        let data = Box::new(ConnectData::read_from_bytes(&data).unwrap());
         Self { listener: LISTENER, command, data }
     }
 
@@ -95,8 +93,7 @@ impl Connect {
         bench.connections += 1;
         let id = ConnectionId(bench.connections);
         let sqe = Sqe::from(&self.command);
-        let data = self.data.as_bytes();
-        (id, bench.service.connect(bench.now, id, self.listener, &sqe, data))
+        (id, bench.service.connect(bench.now, id, self.listener, &sqe, self.data.as_bytes()))
     }
 
     pub(crate) fn accepted(&self, bench: &mut Bench) -> (ConnectionId, Connected) {
@@ -269,8 +266,7 @@ impl Bench {
 
     /// Returns an enabled discovery controller.
     pub(crate) fn discovery(&mut self, kato: u32, host: &str) -> ConnectionId {
-        let connect = Connect::admin(DISCOVERY_NQN).kato(kato).host(host);
-        let (id, connected) = connect.enabled(self);
+        let (id, connected) = Connect::admin(DISCOVERY_NQN).kato(kato).host(host).enabled(self);
         assert_eq!(connected.kind, QueueKind::Discovery);
         id
     }
@@ -326,14 +322,12 @@ impl Bench {
     /// Sends a command that must fail with a status, with any flags.
     #[track_caller]
     pub(crate) fn fails(&mut self, id: ConnectionId, sqe: &Sqe, status: Status) {
-        let reply = self.admin(id, sqe);
-        assert_eq!(code(reply), status_code(status), "{sqe:?}");
+        assert_eq!(code(self.admin(id, sqe)), status_code(status), "{sqe:?}");
     }
 
     /// Sends an event request, which is held.
     pub(crate) fn request_event(&mut self, id: ConnectionId, cid: u16) {
-        let reply = self.admin(id, &command(op::ASYNC_EVENT_REQUEST, cid));
-        assert_eq!(reply, Reply::Deferred);
+        assert_eq!(self.admin(id, &command(op::ASYNC_EVENT_REQUEST, cid)), Reply::Deferred);
     }
 
     /// Enables events, and sends as many requests as there may be.
@@ -349,8 +343,7 @@ impl Bench {
         // Byte 0 of Host Behavior Support is ACRE.
         let mut behavior = [0; 512];
         behavior[0] = 1;
-        let reply = self.admin_with(id, &set_feature(0x16, 0), &behavior);
-        assert_eq!(reply, Reply::OK);
+        assert_eq!(self.admin_with(id, &set_feature(0x16, 0), &behavior), Reply::OK);
     }
 
     pub(crate) fn set_cc(&mut self, id: ConnectionId, value: u32) {
@@ -374,10 +367,8 @@ pub(crate) fn nsids(page: &[u8]) -> Vec<u32> {
 
 /// Returns the status code (with type) of a reply, without DNR, M and CRD.
 pub(crate) fn code(reply: Reply) -> u16 {
-    match reply {
-        Reply::Done { status, .. } => status.bits() & 0x7ff,
-        Reply::Deferred => panic!("deferred"),
-    }
+    let Reply::Done { status, .. } = reply else { panic!("deferred") };
+    status_code(status)
 }
 
 pub(crate) fn close(connection: ConnectionId, reason: CloseReason) -> Action {
@@ -393,53 +384,45 @@ pub(crate) fn command(opcode: u8, cid: u16) -> Sqe {
     Sqe { opcode, cid: U16::new(cid), flags: 0x40, sgl, ..Sqe::default() }
 }
 
+/// Makes a command of the Fabrics command set, of a type.
+pub(crate) fn fabrics_command(fctype: u8) -> Sqe {
+    Sqe { nsid: U32::new(fctype.into()), ..command(FABRICS, 1) }
+}
+
 pub(crate) fn property_set(offset: u32, value: u32) -> Sqe {
-    let mut sqe = command(FABRICS, 1);
-    sqe.nsid = U32::new(u32::from(fabrics::PROPERTY_SET));
-    sqe.cdw11 = U32::new(offset);
-    sqe.cdw12 = U32::new(value);
-    sqe
+    let (cdw11, cdw12) = (U32::new(offset), U32::new(value));
+    Sqe { cdw11, cdw12, ..fabrics_command(fabrics::PROPERTY_SET) }
 }
 
 pub(crate) fn property_get(offset: u32, attrib: u32) -> Sqe {
-    let mut sqe = command(FABRICS, 1);
-    sqe.nsid = U32::new(u32::from(fabrics::PROPERTY_GET));
-    sqe.cdw10 = U32::new(attrib);
-    sqe.cdw11 = U32::new(offset);
-    sqe
+    let (cdw10, cdw11) = (U32::new(attrib), U32::new(offset));
+    Sqe { cdw10, cdw11, ..fabrics_command(fabrics::PROPERTY_GET) }
 }
 
 pub(crate) fn identify(cns: u8, nsid: u32) -> Sqe {
-    let mut sqe = command(op::IDENTIFY, 1);
-    sqe.nsid = U32::new(nsid);
-    sqe.cdw10 = U32::new(u32::from(cns));
-    sqe
+    Sqe { nsid: U32::new(nsid), cdw10: U32::new(cns.into()), ..command(op::IDENTIFY, 1) }
 }
 
 /// Makes a Get Log Page command; `length` is in bytes.
 pub(crate) fn log(lid: u8, length: u32, offset: u64, retain: bool) -> Sqe {
-    let mut sqe = command(op::GET_LOG_PAGE, 1);
     let dwords = length / 4 - 1;
-    sqe.nsid = U32::new(u32::MAX);
-    sqe.cdw10 = U32::new(u32::from(lid) | u32::from(retain) << 15 | dwords << 16);
-    sqe.cdw11 = U32::new(dwords >> 16);
-    sqe.cdw12 = U32::new((offset & 0xffff_ffff) as u32);
-    sqe.cdw13 = U32::new((offset >> 32) as u32);
-    sqe
+    let cdw10 = u32::from(lid) | u32::from(retain) << 15 | dwords << 16;
+    let half = |shift: u32| U32::new((offset >> shift & 0xffff_ffff) as u32);
+    let (cdw10, cdw11, nsid) = (U32::new(cdw10), U32::new(dwords >> 16), U32::MAX_VALUE);
+    Sqe { nsid, cdw10, cdw11, cdw12: half(0), cdw13: half(32), ..command(op::GET_LOG_PAGE, 1) }
 }
 
 pub(crate) fn set_feature(fid: u8, value: u32) -> Sqe {
-    let mut sqe = command(op::SET_FEATURES, 1);
-    sqe.cdw10 = U32::new(u32::from(fid));
-    sqe.cdw11 = U32::new(value);
-    sqe
+    Sqe { cdw10: U32::new(fid.into()), cdw11: U32::new(value), ..command(op::SET_FEATURES, 1) }
 }
 
 pub(crate) fn get_feature(fid: u8, select: u32, cdw11: u32) -> Sqe {
-    let mut sqe = command(op::GET_FEATURES, 1);
-    sqe.cdw10 = U32::new(u32::from(fid) | select << 8);
-    sqe.cdw11 = U32::new(cdw11);
-    sqe
+    let (cdw10, cdw11) = (U32::new(u32::from(fid) | select << 8), U32::new(cdw11));
+    Sqe { cdw10, cdw11, ..command(op::GET_FEATURES, 1) }
+}
+
+pub(crate) fn abort(qid: u32, cid: u32, own: u16) -> Sqe {
+    Sqe { cdw10: U32::new(qid | cid << 16), ..command(op::ABORT, own) }
 }
 
 pub(crate) fn status_code(status: Status) -> u16 {

@@ -71,8 +71,7 @@ fn f6_report_counts_for_namespaces_that_the_host_sees() {
     wrong[0] = 9;
     let refused = status_code(Status::INVALID_FIELD.dnr());
     assert_eq!(code(bench.admin_with(admin, &sqe, &wrong)), refused);
-    let of_namespace = Sqe { nsid: U32::new(1), ..sqe };
-    assert_eq!(code(bench.admin_with(admin, &of_namespace, &data)), refused);
+    assert_eq!(code(bench.admin_with(admin, &Sqe { nsid: U32::new(1), ..sqe }, &data)), refused);
 }
 
 #[test]

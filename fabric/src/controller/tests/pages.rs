@@ -70,8 +70,10 @@ fn identify_controller_reports_capabilities() {
         (540, 543, 77, "MNAN"),
         (1792, 1795, (64 + 8192) / 16, "IOCCSZ"),
         (1796, 1799, 1, "IORCSZ"),
+        (1800, 1802, 0, "ICDOFF, FCATT: dynamic controllers"),
         (1803, 1803, 1, "MSDBD"),
         (1804, 1805, 1, "OFCS: Disconnect"),
+        (2048, 2049, 2500, "MP of power state 0"),
     ];
     shows(&mut bench, admin, &identify(1, 0), &fields);
     let mut bench = Bench::with(ServiceConfig { arbitration: 7, ..ServiceConfig::default() });
@@ -207,9 +209,7 @@ fn the_health_log_tells_amounts_in_their_units() {
 #[test]
 fn the_error_log_tells_where_an_error_was() {
     let (mut bench, admin) = Bench::enabled();
-    let mut bad = identify(0xff, 0);
-    (bad.cid, bad.nsid) = (U16::new(0x1234), U32::new(3));
-    bench.admin(admin, &bad);
+    bench.admin(admin, &Sqe { cid: U16::new(0x1234), ..identify(0xff, 3) });
     // Property Get names no property. A Fabrics command has its type where others have a namespace.
     bench.admin(admin, &property_get(0x1000, 0));
     bench.ok(admin, &log(1, 4096, 0, false));
@@ -228,24 +228,8 @@ fn ana_log_reports_changes_and_is_announced() {
     let (mut bench, admin) = Bench::enabled();
     let discovery = bench.discovery(0, HOST);
     bench.ok(admin, &set_feature(0x0b, 1 << 11));
-    let fields = |changes, state| {
-        [
-            (0, 7, changes, "Change Count"),
-            (8, 9, 2, "groups"),
-            (16, 19, 1, "ANAGRPID"),
-            (20, 23, 1, "namespaces"),
-            (24, 31, changes, "Change Count of the group"),
-            (32, 32, state, "ANA State"),
-            (48, 51, 1, "NSID"),
-            (52, 55, 2, "ANAGRPID"),
-            (56, 59, 0, "namespaces"),
-            (60, 67, changes, "Change Count of the group"),
-            (68, 68, 3, "ANA State"),
-        ]
-    };
     bench.ok(admin, &log(0x0c, 84, 0, false));
-    let before = field(&bench.out, 0..=7);
-    shows(&mut bench, admin, &log(0x0c, 84, 0, false), &fields(before, 1));
+    let changes = field(&bench.out, 0..=7) + 1;
     for (queue, cid) in [(admin, 5), (admin, 6), (discovery, 7)] {
         bench.request_event(queue, cid);
     }
@@ -253,7 +237,20 @@ fn ana_log_reports_changes_and_is_announced() {
     // The event is a notice: Asymmetric Namespace Access Change, log page 0Ch.
     let told = complete(admin, 5, 2 | 3 << 8 | 0x0c << 16, Status::SUCCESS);
     assert_eq!(bench.actions(), [told], "once, and no discovery controller");
-    shows(&mut bench, admin, &log(0x0c, 84, 0, false), &fields(before + 1, 3));
+    let fields = [
+        (0, 7, changes, "Change Count"),
+        (8, 9, 2, "groups"),
+        (16, 19, 1, "ANAGRPID"),
+        (20, 23, 1, "namespaces"),
+        (24, 31, changes, "Change Count of the group"),
+        (32, 32, 3, "ANA State"),
+        (48, 51, 1, "NSID"),
+        (52, 55, 2, "ANAGRPID"),
+        (56, 59, 0, "namespaces"),
+        (60, 67, changes, "Change Count of the group"),
+        (68, 68, 3, "ANA State"),
+    ];
+    shows(&mut bench, admin, &log(0x0c, 84, 0, false), &fields);
 }
 
 #[test]
@@ -330,8 +327,8 @@ fn both_thresholds_of_temperature_can_be_set() {
     assert_eq!(bench.ok(admin, &get_feature(0x04, 0, 0)), 350);
     bench.ok(admin, &set_feature(0x04, 310 | under | 0xf << 16));
     assert_eq!(bench.ok(admin, &get_feature(0x04, 0, under)), 310, "of all sensors");
-    let sensor = bench.admin(admin, &get_feature(0x04, 0, 1 << 16));
-    assert_eq!(code(sensor), status_code(Status::INVALID_FIELD), "there is no other sensor");
+    // There is no other sensor.
+    bench.fails(admin, &get_feature(0x04, 0, 1 << 16), Status::INVALID_FIELD);
     assert_eq!(bench.ok(admin, &get_feature(0x04, 1, under)), 0, "by the default");
 }
 
@@ -347,47 +344,33 @@ fn admin_fabrics_commands_are_refused_on_io_queues() {
         (fabrics::DISCONNECT, 1, Status::CONNECT_INCOMPATIBLE_FORMAT),
         (fabrics::DISCONNECT, 0, Status::SUCCESS),
     ] {
-        let (nsid, cdw10) = (U32::new(fctype.into()), U32::new(record_format));
-        let reply = bench.io_fabrics(io, &Sqe { nsid, cdw10, ..command(FABRICS, 1) }, &[]);
+        let sqe = Sqe { cdw10: U32::new(record_format), ..fabrics_command(fctype) };
+        let reply = bench.io_fabrics(io, &sqe, &[]);
         assert_eq!(code(reply), status_code(status), "{fctype:#x} {record_format}");
     }
 }
 
-#[test]
-fn limits_fit_wire_formats() {
-    let good = |config: ServiceConfig| Service::new(config).is_ok();
-    let with = ServiceConfig::default;
-    for (bytes, fits) in [(4096, true), (2048, false), (12_288, false)] {
-        assert_eq!(good(ServiceConfig { max_transfer: bytes, ..with() }), fits, "transfer {bytes}");
-    }
-    for (bytes, fits) in [(0, true), (16, true), (8, false)] {
-        assert_eq!(good(ServiceConfig { in_capsule_data: bytes, ..with() }), fits, "{bytes}");
-    }
-    for (entries, fits) in [(1, false), (2, true)] {
-        assert_eq!(good(ServiceConfig { queue_entries: entries, ..with() }), fits, "{entries}");
-    }
-    for (entries, fits) in [(31, false), (32, true), (4096, true), (4097, false)] {
-        let config = ServiceConfig { admin_queue_entries: entries, ..with() };
-        assert_eq!(good(config), fits, "{entries}");
-    }
-    for (queues, fits) in [(0, false), (1, true)] {
-        assert_eq!(good(ServiceConfig { max_queues: queues, ..with() }), fits, "{queues}");
-    }
-    for (ms, fits) in [(0, false), (100, true), (150, false), (6_553_500, true), (6_553_600, false)]
-    {
-        let keep_alive_granularity = Duration::from_millis(ms);
-        assert_eq!(good(ServiceConfig { keep_alive_granularity, ..with() }), fits, "{ms} ms");
-    }
+/// Returns the values of a setting with which there can be a service.
+fn accepted<T: Copy>(values: &[T], set: impl Fn(&mut ServiceConfig, T)) -> Vec<T> {
+    let is_accepted = |value: &T| {
+        let mut config = ServiceConfig::default();
+        set(&mut config, *value);
+        Service::new(config).is_ok()
+    };
+    values.iter().copied().filter(is_accepted).collect()
 }
 
 #[test]
-fn listeners_serve_subsystems_with_nqns() {
-    let mut bench = Bench::new();
-    for (nqn, is_right) in [("iqn.x", false), (SUBSYSTEM, true)] {
-        let subsystems = Some(vec![nqn.to_owned()]);
-        let spec = ListenerSpec { subsystems, ..listener(ListenerId(13), false) };
-        assert_eq!(bench.service.add_listener(bench.now, spec).is_ok(), is_right, "{nqn}");
-    }
+fn limits_fit_wire_formats() {
+    assert_eq!(accepted(&[2048, 4096, 12_288], |c, bytes| c.max_transfer = bytes), [4096]);
+    assert_eq!(accepted(&[0, 8, 16], |c, bytes| c.in_capsule_data = bytes), [0, 16]);
+    assert_eq!(accepted(&[1, 2], |c, entries| c.queue_entries = entries), [2]);
+    let entries = accepted(&[31, 32, 4096, 4097], |c, entries| c.admin_queue_entries = entries);
+    assert_eq!(entries, [32, 4096]);
+    assert_eq!(accepted(&[0, 1], |c, queues| c.max_queues = queues), [1]);
+    let times = [0, 100, 150, 6_553_500, 6_553_600].map(Duration::from_millis);
+    let times = accepted(&times, |c, time| c.keep_alive_granularity = time);
+    assert_eq!(times, [100, 6_553_500].map(Duration::from_millis));
 }
 
 #[test]
@@ -404,34 +387,6 @@ fn host_may_enable_silent_warnings() {
         (discovery, 0x01, wrong),
         (discovery, 1 << 8, wrong),
     ] {
-        let reply = bench.admin(queue, &set_feature(0x0b, events));
-        assert_eq!(code(reply), told, "{events:#x}");
+        assert_eq!(code(bench.admin(queue, &set_feature(0x0b, events))), told, "{events:#x}");
     }
-}
-
-#[test]
-fn the_service_lists_its_objects() {
-    let mut bench = Bench::with(ServiceConfig { max_queues: 5, ..ServiceConfig::default() });
-    assert_eq!(bench.service.config().max_queues, 5);
-    let (_, connected) = bench.admin_queue(0);
-    let summary = bench.service.subsystem(SUBSYSTEM).unwrap();
-    assert_eq!((summary.spec.nqn.as_str(), summary.namespaces.len()), (SUBSYSTEM, 1));
-    assert_eq!(summary.controllers, [connected.controller]);
-    assert!(bench.service.subsystem("nqn.none").is_none());
-    let namespace_1 = bench.service.namespace(SUBSYSTEM, 1).unwrap();
-    assert_eq!((namespace_1.nsid, namespace_1.geometry.bytes()), (1, 4_096_000));
-    assert!(bench.service.namespace(SUBSYSTEM, 2).is_none());
-    let before = bench.service.generation();
-    assert!(before > 1, "subsystems and listeners were added");
-    bench.service.add_listener(bench.now, listener(ListenerId(9), false)).unwrap();
-    assert_eq!(bench.service.generation(), before + 1);
-    assert_eq!(bench.service.free_nsid(SUBSYSTEM), Some(2));
-}
-
-#[test]
-fn reasons_have_words() {
-    assert!(CloseReason::KeepAliveExpired.text().contains("keep alive"));
-    assert!(CloseReason::Disconnected.text().contains("deleted by the host"));
-    assert!(Refusal::QueueInUse.text().contains("connected already"));
-    assert!(Refusal::NoHostId.text().contains("HOSTID"));
 }

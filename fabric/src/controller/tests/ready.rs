@@ -67,11 +67,9 @@ fn unknown_sizes_and_identifiers_are_not_reported() {
 #[test]
 fn a_namespace_of_unknown_size_needs_no_blocks() {
     let mut bench = Bench::new();
-    let nothing = Geometry::default();
-    let unseen = Namespace { geometry: nothing, readiness: UNSEEN, ..namespace(2) };
+    let unseen = Namespace { geometry: Geometry::default(), readiness: UNSEEN, ..namespace(2) };
     let seen = Namespace { readiness: AWAY, ..unseen.clone() };
-    let refused = bench.service.add_namespace(bench.now, SUBSYSTEM, seen);
-    assert_eq!(refused, Err(ConfigError::NoBlocks));
+    assert_eq!(bench.service.add_namespace(bench.now, SUBSYSTEM, seen), Err(ConfigError::NoBlocks));
     assert_eq!(bench.service.add_namespace(bench.now, SUBSYSTEM, unseen), Ok(2));
 }
 

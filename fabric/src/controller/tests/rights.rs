@@ -78,24 +78,22 @@ impl Model {
         let (now, service) = (bench.now, &mut bench.service);
         match change {
             Change::Namespace { nsid, hosts } => {
-                let names =
-                    |(at, host): (usize, &&str)| (hosts >> at & 1 == 1).then(|| (*host).to_owned());
-                let listed = HOSTS.iter().enumerate().filter_map(names).collect();
+                let listed = (0..HOSTS.len()).filter(|at| hosts >> at & 1 == 1);
+                let listed = listed.map(|at| HOSTS[at].to_owned()).collect();
                 let hosts_of = (hosts != 0).then_some(listed);
                 let tag = u8::try_from(nsid).unwrap();
                 let new = Namespace { nsid, hosts: hosts_of, ..namespace(tag) };
-                match self.namespaces.insert(nsid, (hosts, 1000)) {
-                    None => {
-                        service.add_namespace(now, OTHER, new).unwrap();
-                    }
+                let done = match self.namespaces.insert(nsid, (hosts, 1000)) {
+                    None => service.add_namespace(now, OTHER, new).map(drop),
                     Some((before, _)) if before != hosts => {
-                        service.replace_namespace(now, OTHER, new).unwrap();
+                        service.replace_namespace(now, OTHER, new).map(drop)
                     }
                     Some(_) => {
-                        service.remove_namespace(now, OTHER, nsid).unwrap();
                         self.namespaces.remove(&nsid);
+                        service.remove_namespace(now, OTHER, nsid).map(drop)
                     }
-                }
+                };
+                done.unwrap();
             }
             Change::Resize { nsid, blocks } => {
                 let known = self.namespaces.get_mut(&nsid).map(|known| known.1 = blocks);
@@ -161,11 +159,8 @@ fn check(bench: &mut Bench, of: &Connection, model: &Model) {
                 None => assert!(bench.out.iter().all(|byte| *byte == 0), "nothing of {nsid}"),
             }
         }
-        let descriptors = bench.admin(of.admin, &identify(0x03, nsid));
-        match visible {
-            Some(_) => assert_eq!(descriptors, Reply::OK),
-            None => assert_eq!(code(descriptors), status_code(Status::INVALID_NAMESPACE)),
-        }
+        let known = visible.map_or(Status::INVALID_NAMESPACE, |_| Status::SUCCESS);
+        assert_eq!(code(bench.admin(of.admin, &identify(0x03, nsid))), status_code(known));
         bench.ok(of.admin, &identify(0x12, nsid));
         let count = u16::from_le_bytes([bench.out[0], bench.out[1]]);
         let others = HOSTS.iter().enumerate().filter(|(at, _)| model.seen(*at).contains_key(&nsid));
@@ -227,9 +222,7 @@ proptest! {
                 prop_assert!(nsids(&bench.out).iter().eq(&differing), "the Changed Namespace List");
                 if !event {
                     // The request is taken back, so that the next one finds room.
-                    let mut abort = command(op::ABORT, 30);
-                    abort.cdw10 = U32::new(31 << 16);
-                    bench.ok(of.admin, &abort);
+                    bench.ok(of.admin, &abort(0, 31, 30));
                 }
             }
             bench.actions();

@@ -96,8 +96,7 @@ fn an_address_has_its_part_and_others_find_theirs() {
         granted.push(queues);
     }
     assert_eq!(granted, [4, 4, 4, 4], "four controllers of one admin and four I/O queues");
-    let busy = refusal(&mut bench, 1, &Connect::admin(OTHER));
-    assert_eq!(busy.reason, Refusal::TooManyOfAddress);
+    assert_eq!(refusal(&mut bench, 1, &Connect::admin(OTHER)).reason, Refusal::TooManyOfAddress);
     for from in 2..=4 {
         assert_eq!(controller(&mut bench, from).unwrap().2, QUEUES);
     }
@@ -134,8 +133,7 @@ fn reset_controller_keeps_its_room() {
     let (admin, id, granted) = controller(&mut bench, 1).unwrap();
     assert_eq!(granted, QUEUES);
     bench.set_cc(admin, ENABLE & !1);
-    let full = refusal(&mut bench, 2, &Connect::admin(OTHER));
-    assert_eq!(full.reason, Refusal::TooManyConnections);
+    assert_eq!(refusal(&mut bench, 2, &Connect::admin(OTHER)).reason, Refusal::TooManyConnections);
     bench.set_cc(admin, ENABLE);
     for qid in 1..=QUEUES {
         assert!(connect(&mut bench, 1, &Connect::new(OTHER, qid, id)).1.is_some());
@@ -184,8 +182,7 @@ fn controller_is_ready_after_predecessor_ends() {
         let (other, _) = Connect::admin(OTHER).send(&mut bench);
         bench.ok(other, &property_set(0x14, ENABLE));
         assert_eq!(bench.csts(other), 1, "another subsystem has other blocks");
-        let due = bench.tick();
-        assert_eq!(due, Some(bench.now + ServiceConfig::default().quiesce_limit));
+        assert_eq!(bench.tick(), Some(bench.now + ServiceConfig::default().quiesce_limit));
         bench.pass(Duration::from_secs(wait));
         if io_ends {
             bench.disconnect(io);
@@ -231,8 +228,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Discovery(from) => {
-                    let one = Connect::admin(DISCOVERY_NQN);
-                    let (id, connected) = connect(&mut bench, from, &one);
+                    let (id, connected) = connect(&mut bench, from, &Connect::admin(DISCOVERY_NQN));
                     open.insert(id, connected.is_some());
                 }
                 Step::Controller(from) => {
@@ -297,11 +293,9 @@ proptest! {
 #[test]
 fn an_address_in_either_form_has_one_part() {
     let mut bench = Bench::with(ServiceConfig { max_waiting: 6, ..config() });
-    let v4 = |n: u8| std::net::Ipv4Addr::new(10, 0, 0, n);
     // Four of one address, two of them mapped into IPv6, and three of another.
-    let from = [v4(2).into(), v4(2).into(), v4(2).into(), v4(1).into(), v4(1).into()];
-    let mapped = std::net::IpAddr::from(v4(1).to_ipv6_mapped());
-    for (id, address) in (101..).zip(from.into_iter().chain([mapped])) {
+    let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+    for (id, address) in (101..).zip([2, 2, 2, 1, 1].map(address).into_iter().chain([mapped])) {
         assert_eq!(bench.service.accepted(ConnectionId(id), address), None);
     }
     let gone = bench.service.accepted(ConnectionId(107), mapped);

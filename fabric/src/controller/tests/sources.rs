@@ -120,7 +120,6 @@ fn discovery_considers_the_host_address() {
     );
     assert!(bench.service.generation() > before);
     assert_eq!((bench.seen(home), bench.seen(elsewhere)), (all, less));
-    let any = AllowedHost::from(HOST);
-    bench.service.set_host(bench.now, SUBSYSTEM, any).unwrap();
+    bench.service.set_host(bench.now, SUBSYSTEM, AllowedHost::from(HOST)).unwrap();
     assert_eq!((bench.seen(home), bench.seen(elsewhere)), (all, all));
 }

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMIT: Duration = Duration::from_secs(600);
+pub(super) const LIMIT: Duration = Duration::from_secs(600);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn bench() -> Bench {
+pub(super) fn bench() -> Bench {
     Bench::with(ServiceConfig { reconnect_time: LIMIT, ..ServiceConfig::default() })
 }
 
@@ -19,7 +19,7 @@ fn come(bench: &mut Bench, host: &str) -> [ConnectionId; 2] {
 }
 
 /// Ends connections, admin queue first.
-fn go(bench: &mut Bench, connections: impl IntoIterator<Item = ConnectionId>) {
+pub(super) fn go(bench: &mut Bench, connections: impl IntoIterator<Item = ConnectionId>) {
     for connection in connections {
         bench.disconnect(connection);
     }
@@ -31,7 +31,7 @@ fn lost(bench: &Bench) -> Vec<String> {
 }
 
 /// Keeps the changes, as a store does.
-fn save(bench: &mut Bench) -> Vec<HostChange> {
+pub(super) fn save(bench: &mut Bench) -> Vec<HostChange> {
     let changes = bench.service.unsaved_hosts();
     bench.service.hosts_saved(changes.clone());
     assert!(!bench.service.has_unsaved_hosts());
@@ -73,51 +73,6 @@ fn shutdown_counts_and_reset_does_not() {
     bench.set_cc(connections[0], ENABLE & !1);
     go(&mut bench, connections);
     assert_eq!(lost(&bench), [HOST]);
-}
-
-#[test]
-fn shut_down_successor_leaves_no_lost_host() {
-    // (whether the earlier one was heard before the later one came, and after; whether the host is lost)
-    for (before, after, is_lost) in
-        [(false, false, false), (true, false, false), (true, true, true)]
-    {
-        let mut bench = bench();
-        let earlier = come(&mut bench, HOST);
-        if before {
-            bench.ok(earlier[0], &identify(1, 0));
-        }
-        let later = come(&mut bench, HOST);
-        if after {
-            bench.ok(earlier[0], &identify(1, 0));
-        }
-        bench.set_cc(later[0], SHUT_DOWN);
-        go(&mut bench, later);
-        assert!(lost(&bench).is_empty(), "the earlier one is there");
-        go(&mut bench, earlier);
-        assert_eq!(!lost(&bench).is_empty(), is_lost, "heard before {before}, after {after}");
-    }
-}
-
-#[test]
-fn host_is_lost_while_one_controller_is_absent() {
-    // (whether the lost one was heard after the other came; whether the host is lost)
-    for (heard, is_lost) in [(true, true), (false, false)] {
-        let mut bench = bench();
-        let earlier = come(&mut bench, HOST);
-        let later = come(&mut bench, HOST);
-        if heard {
-            bench.ok(earlier[0], &identify(1, 0));
-        }
-        bench.pass(SECOND);
-        go(&mut bench, earlier);
-        let ended = bench.now;
-        bench.pass(SECOND);
-        bench.set_cc(later[0], SHUT_DOWN);
-        go(&mut bench, later);
-        let since: Vec<Nanos> =
-            bench.service.lost_hosts(bench.now).iter().map(|lost| lost.since).collect();
-        assert_eq!(since, vec![ended; usize::from(is_lost)], "heard {heard}");
-    }
 }
 
 #[test]
@@ -330,13 +285,17 @@ proptest! {
                     go(&mut bench, connections);
                 }
             }
-            let is_lost = |host: &ModelledHost| host.present.is_empty() && !host.absent.is_empty();
-            let named = |wanted: &dyn Fn(&ModelledHost) -> bool| -> Vec<String> {
-                (0..3).filter(|host| wanted(&all[*host])).map(|host| names[host].clone()).collect()
+            let named = || names.iter().cloned().zip(&all);
+            let lost_since = |(name, host): (String, &ModelledHost)| {
+                let since = host.absent.iter().map(|(since, _)| *since).max();
+                Some((name, since.filter(|_| host.present.is_empty())?))
             };
-            prop_assert_eq!(lost(&bench), named(&is_lost));
-            let users = named(&|host| !host.present.is_empty() || is_lost(host));
-            let users: std::collections::BTreeSet<String> = users.into_iter().collect();
+            let told = bench.service.lost_hosts(bench.now);
+            let told = told.into_iter().map(|lost| (lost.path.host, lost.since));
+            prop_assert!(told.eq(named().filter_map(lost_since)), "{:?}", lost(&bench));
+            let is_user = |host: &ModelledHost| !host.present.is_empty() || !host.absent.is_empty();
+            let users = named().filter_map(|(name, host)| is_user(host).then_some(name));
+            let users: std::collections::BTreeSet<String> = users.collect();
             for (path, kept) in save(&mut bench) {
                 match kept {
                     // It is stored again where it has another number of controllers.
@@ -357,8 +316,7 @@ fn reconnect(bench: &mut Bench, host: &str) -> (Vec<ConnectionId>, Vec<bool>, Co
     bench.ok(admin, &identify(1, 0));
     let (mut connections, mut resends) = (vec![admin], Vec::new());
     for qid in [1, 2] {
-        let id = connected.controller.0;
-        let (io, queue) = Connect::new(OTHER, qid, id).host(host).send(bench);
+        let (io, queue) = Connect::new(OTHER, qid, connected.controller.0).host(host).send(bench);
         connections.push(io);
         resends.push(queue.unwrap().resends);
     }

@@ -110,14 +110,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_name_round_trips(text in "[-_.a-zA-Z0-9]{1,16}") {
-            let name = RegionName::from_text(&text).unwrap();
-            prop_assert_eq!(name.as_str(), &text);
-            prop_assert_eq!(RegionName::from_bytes(name.bytes()), Ok(name));
-            prop_assert_eq!(text.parse(), Ok(name));
-        }
-
-        #[test]
         fn bytes_name_a_region_exactly_where_their_text_does(
             bytes in prop_oneof![
                 any::<[u8; 16]>(),

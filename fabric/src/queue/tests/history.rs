@@ -9,21 +9,12 @@ use super::joined::{Joined, Rdma, Tcp};
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 
-/// One command of a random history.
+/// One command of a random history. [`Op::RefusedWrite`] is answered with an error before its data has arrived.
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Read {
-        length: u32,
-        part: u32,
-        result: u64,
-    },
-    Write {
-        length: u32,
-    },
-    /// A write that the target answers with an error before its data has arrived.
-    RefusedWrite {
-        length: u32,
-    },
+    Read { length: u32, part: u32, result: u64 },
+    Write { length: u32 },
+    RefusedWrite { length: u32 },
     NoData,
 }
 
@@ -308,8 +299,7 @@ fn run<J: Joined>(settings: &J::Settings, history: &History) {
             1 => to_target.extend(J::from_host(&mut host.connection, limit(&mut random))),
             2 => to_host.extend(J::from_target(&mut target.connection, limit(&mut random))),
             3 => {
-                let input = chunk(&mut to_target, &mut random);
-                target.receive(&input, history, &mut random);
+                target.receive(&chunk(&mut to_target, &mut random), history, &mut random);
             }
             4 => host.receive(&chunk(&mut to_host, &mut random), history),
             _ => target.complete_one(history, &mut random),

@@ -21,11 +21,9 @@ pub(super) trait Joined {
     /// Units that arrive at the target, and at the host.
     type ToTarget: Clone + Debug;
     type ToHost: 'static;
-    type Queue: Transport<Payload = Vec<u8>>;
-    type HostQueue: HostTransport<Payload = Vec<u8>>;
     /// The ends, with what carries their messages.
-    type Target: DerefMut<Target = Self::Queue>;
-    type Host: DerefMut<Target = Self::HostQueue>;
+    type Target: DerefMut<Target: Transport<Payload = Vec<u8>>>;
+    type Host: DerefMut<Target: HostTransport<Payload = Vec<u8>>>;
 
     fn settings() -> BoxedStrategy<Self::Settings>;
     /// Makes the largest settings, with which data moves in one piece.
@@ -63,10 +61,8 @@ impl Joined for Tcp {
     type Settings = (TargetParams, HostParams);
     type ToTarget = u8;
     type ToHost = u8;
-    type Queue = TargetConnection<Vec<u8>>;
-    type HostQueue = HostConnection<Vec<u8>>;
-    type Target = Box<Self::Queue>;
-    type Host = Box<Self::HostQueue>;
+    type Target = Box<TargetConnection<Vec<u8>>>;
+    type Host = Box<HostConnection<Vec<u8>>>;
 
     fn settings() -> BoxedStrategy<Self::Settings> {
         let sizes = (4096u32..30_000, 512u32..50_000, 512u32..50_000);
@@ -133,8 +129,6 @@ impl Joined for Rdma {
     type Settings = (QueueParams, bool);
     type ToTarget = nic::ToTarget;
     type ToHost = nic::ToHost;
-    type Queue = TargetQueue<Vec<u8>, Vec<u8>>;
-    type HostQueue = HostNic<Vec<u8>>;
     type Target = NicTarget;
     type Host = NicHost;
 
@@ -161,11 +155,11 @@ impl Joined for Rdma {
     }
 
     fn target((params, _): &Self::Settings) -> NicTarget {
-        NicTarget::new(TargetQueue::new(*params))
+        TargetQueue::new(*params).into()
     }
 
     fn host((_, invalidate): &Self::Settings) -> NicHost {
-        NicHost::new(12, 50_000, *invalidate)
+        HostNic::new(12, 50_000, *invalidate).into()
     }
 
     fn next<'a>(target: &mut NicTarget, input: &mut &'a [nic::ToTarget]) -> Event<Received<'a>> {

@@ -25,30 +25,51 @@ pub(crate) enum ToHost {
     Read(Fetch),
 }
 
-/// The target's end with its device.
+/// An end with the state of its device.
 #[derive(Debug)]
-pub(crate) struct NicTarget {
-    queue: TargetQueue<Vec<u8>, Vec<u8>>,
-    out: Vec<Batch<Vec<u8>>>,
-    ending: Option<Fetch>,
+pub(crate) struct Nic<E, S> {
+    end: E,
+    state: S,
+}
+
+/// Batches that are sent, and a READ whose end is to be reported.
+type Sent = (Vec<Batch<Vec<u8>>>, Option<Fetch>);
+pub(crate) type NicTarget = Nic<TargetQueue<Vec<u8>, Vec<u8>>, Sent>;
+/// The host's end: the answers to READs.
+pub(crate) type NicHost = Nic<HostNic<Vec<u8>>, Vec<ToTarget>>;
+
+impl<E, S: Default> From<E> for Nic<E, S> {
+    fn from(end: E) -> Self {
+        Self { end, state: S::default() }
+    }
+}
+
+impl<E, S> Deref for Nic<E, S> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.end
+    }
+}
+
+impl<E, S> DerefMut for Nic<E, S> {
+    fn deref_mut(&mut self) -> &mut E {
+        &mut self.end
+    }
 }
 
 impl NicTarget {
-    pub(crate) fn new(queue: TargetQueue<Vec<u8>, Vec<u8>>) -> Self {
-        Self { queue, out: Vec::new(), ending: None }
-    }
-
     /// Removes the work that the end wants to post; earlier work has been sent.
     pub(crate) fn transmit(&mut self) -> Vec<ToHost> {
-        for batch in self.out.drain(..) {
-            self.queue.give_back(batch);
+        for batch in self.state.0.drain(..) {
+            self.end.give_back(batch);
         }
         let mut messages = Vec::new();
-        while let Some(mut batch) = self.queue.take_batch() {
+        while let Some(mut batch) = self.end.take_batch() {
             messages.extend(batch.posts.drain(..).map(|post| ToHost::Moved(Incoming::from(&post))));
-            self.out.push(batch);
+            self.state.0.push(batch);
         }
-        while let Some(fetch) = self.queue.take_fetch() {
+        while let Some(fetch) = self.end.take_fetch() {
             messages.push(ToHost::Read(fetch));
         }
         messages
@@ -58,12 +79,12 @@ impl NicTarget {
         &mut self,
         input: &mut &'a [ToTarget],
     ) -> Result<Option<Received<'a>>, Violation> {
-        if let Some(event) = self.queue.next(&mut &[][..])? {
+        if let Some(event) = self.end.next(&mut &[][..])? {
             return Ok(Some(event));
         }
         loop {
-            if let Some(fetch) = self.ending.take()
-                && let Some(event) = self.queue.fetched(&fetch)
+            if let Some(fetch) = self.state.1.take()
+                && let Some(event) = self.end.fetched(&fetch)
             {
                 return Ok(Some(event));
             }
@@ -71,15 +92,15 @@ impl NicTarget {
             *input = rest;
             match message {
                 ToTarget::Capsule(bytes) => {
-                    let event = self.queue.next(&mut std::slice::from_ref(bytes))?;
+                    let event = self.end.next(&mut std::slice::from_ref(bytes))?;
                     if event.is_some() {
                         return Ok(event);
                     }
                 }
                 ToTarget::Fetched(fetch, bytes) => {
-                    self.ending = Some(*fetch);
+                    self.state.1 = Some(*fetch);
                     let Fetch { slot, offset, .. } = *fetch;
-                    if self.queue.wants_data(slot) {
+                    if self.end.wants_data(slot) {
                         return Ok(Some(Received::Data { slot, offset, bytes }));
                     }
                 }
@@ -88,38 +109,12 @@ impl NicTarget {
     }
 }
 
-impl Deref for NicTarget {
-    type Target = TargetQueue<Vec<u8>, Vec<u8>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.queue
-    }
-}
-
-impl DerefMut for NicTarget {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.queue
-    }
-}
-
-/// The host's end with its device, which answers READs.
-#[derive(Debug)]
-pub(crate) struct NicHost {
-    end: HostNic<Vec<u8>>,
-    answers: Vec<ToTarget>,
-}
-
 impl NicHost {
-    /// Makes the end of a host with this many parts of its memory.
-    pub(crate) fn new(parts: usize, part: u32, invalidate: bool) -> Self {
-        Self { end: HostNic::new(parts, part, invalidate), answers: Vec::new() }
-    }
-
     /// Removes the messages of the end and its device.
     pub(crate) fn transmit(&mut self) -> Vec<ToTarget> {
         let mut capsules = Vec::new();
         self.end.take_capsules(&mut capsules);
-        let mut messages = std::mem::take(&mut self.answers);
+        let mut messages = std::mem::take(&mut self.state);
         messages.extend(capsules.into_iter().map(ToTarget::Capsule));
         messages
     }
@@ -142,24 +137,10 @@ impl NicHost {
                 }
                 ToHost::Read(fetch) => {
                     let bytes = self.end.read(fetch.remote, fetch.length)?;
-                    self.answers.push(ToTarget::Fetched(*fetch, bytes));
+                    self.state.push(ToTarget::Fetched(*fetch, bytes));
                 }
             }
         }
         Ok(None)
-    }
-}
-
-impl Deref for NicHost {
-    type Target = HostNic<Vec<u8>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.end
-    }
-}
-
-impl DerefMut for NicHost {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.end
     }
 }

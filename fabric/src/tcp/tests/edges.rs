@@ -3,6 +3,7 @@
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U16;
 
+use super::hostile::pair;
 use super::sent;
 use super::target::{command, ready, take_command};
 use crate::nvme::{SglDescriptor, Sqe, Status};
@@ -22,23 +23,13 @@ fn capsule(cid: u16, bytes: u32) -> Vec<u8> {
     all
 }
 
-/// Makes a host whose connection is initialized; the target takes this many bytes in a PDU.
-fn host(max_h2c_data: u32) -> HostConnection<Vec<u8>> {
-    let mut host = HostConnection::new(HostParams::default());
-    let response = Initialize::new(PduType::IcResp, 0, Digests::empty(), max_h2c_data);
-    assert!(matches!(host.next(&mut response.as_bytes()), Ok(Some(HostReceived::Ready { .. }))));
-    sent(host.tx());
-    host
-}
-
 #[test]
 fn a_target_moves_each_command_in_one_pdu() {
-    let small = TargetParams::for_transfers(64 << 10);
-    let sizes = (small.max_h2c_data, small.max_r2t_data, small.max_c2h_data);
-    assert_eq!(sizes, (128 << 10, 64 << 10, 64 << 10));
-    let large = TargetParams::for_transfers(1 << 20);
-    let sizes = (large.max_h2c_data, large.max_r2t_data, large.max_c2h_data);
-    assert_eq!(sizes, (1 << 20, 1 << 20, 1 << 20));
+    for (transfer, h2c_data) in [(64 << 10, 128 << 10), (1 << 20, 1 << 20)] {
+        let params = TargetParams::for_transfers(transfer);
+        let sizes = (params.max_h2c_data, params.max_r2t_data, params.max_c2h_data);
+        assert_eq!(sizes, (h2c_data, transfer, transfer));
+    }
 }
 
 #[test]
@@ -91,7 +82,7 @@ fn target_may_terminate_before_initialization() {
 
 #[test]
 fn host_command_has_fuse_and_sgl_fields() {
-    let mut host = host(8192);
+    let (mut host, _) = pair(HostParams::default());
     host.set_in_capsule_data(512);
     for (cid, flags) in [(0, 0b1000_0010), (1, 0b0000_0001), (2, 0)] {
         let sqe = Sqe { cid: U16::new(cid), flags, ..Sqe::default() };

@@ -3,27 +3,19 @@
 use proptest::prelude::*;
 use zerocopy::little_endian::U16;
 
-use super::sent;
+use super::{joined, sent};
 use crate::nvme::{Sqe, Status};
-use crate::queue::{CapsuleData, HostReceived, HostTransport, Payload, Received, Transport};
+use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, Transport};
 use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
 const DIGESTS: HostParams =
     HostParams { hpda: 0, header_digest: true, data_digest: true, maxr2t: 1 };
 
-/// Makes both roles, initialized, with digests as the host asks.
-pub(super) fn pair<P: Payload + Clone>(
-    params: HostParams,
-) -> (HostConnection<P>, TargetConnection<P>) {
-    let mut host = HostConnection::new(params);
-    let mut target = TargetConnection::new(TargetParams::default());
-    let request = sent(host.tx());
-    assert!(matches!(target.next(&mut &request[..]), Ok(Some(Received::Initialized))));
+/// Makes both roles with a queue of 8 entries, with digests as the host asks.
+pub(super) fn pair(params: HostParams) -> (HostConnection<Vec<u8>>, TargetConnection<Vec<u8>>) {
+    let (host, mut target) = joined(TargetParams::default(), params);
     target.set_queue(8, false);
     target.set_in_capsule_data(8192);
-    let response = sent(target.tx());
-    let ready = host.next(&mut &response[..]);
-    assert!(matches!(ready, Ok(Some(HostReceived::Ready { .. }))));
     (host, target)
 }
 
@@ -59,8 +51,7 @@ fn damaged_in_capsule_data_fails_its_command_alone() {
     let mut bytes = sent(host.tx());
     bytes[100] ^= 1;
     // In one chunk: the fast path must notice as well.
-    let events = data_events(&mut target, [&bytes[..]]);
-    assert_eq!(events, (vec![512], vec![false, true]));
+    assert_eq!(data_events(&mut target, [&bytes[..]]), (vec![512], vec![false, true]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
-use super::sent;
+use super::{joined, sent};
 use crate::nvme::{Cqe, Sqe, Status};
 use crate::queue::{HostReceived, HostTransport, SlotId, Termination, Transport};
 use crate::tcp::pdu::{
@@ -110,17 +110,12 @@ fn target(before: Before) -> TargetConnection<Vec<u8>> {
     let cpda = if before == Before::Aligned { 15 } else { 0 };
     let max_h2c_data = 4096;
     let params = TargetParams { cpda, max_h2c_data, ..TargetParams::default() };
-    let mut connection = TargetConnection::new(params);
     if before == Before::Fresh {
-        return connection;
+        return TargetConnection::new(params);
     }
-    let digests = before == Before::Digests;
-    let request =
-        initialize(PduType::IcReq, |pdu| pdu.dgst = Digests::from_flags(digests, digests).bits());
-    assert!(connection.next(&mut &request[..]).unwrap().is_some());
+    let mut connection = joined(params, host_params(before)).1;
     connection.set_queue(2, true);
     connection.set_in_capsule_data(1024);
-    sent(connection.tx());
     if matches!(before, Before::Busy | Before::Half) {
         assert!(connection.next(&mut &command(|_| ())[..]).unwrap().is_some());
         connection.fetch(SlotId(0), 8192);
@@ -128,24 +123,24 @@ fn target(before: Before) -> TargetConnection<Vec<u8>> {
     }
     if before == Before::Half {
         let half = with_data(data(PduType::H2cData, 5, (0, 4096), |_| ()));
-        let found = fault(&half, 1000, |input| Ok(connection.next(input)?.is_some()));
-        assert_eq!(found, None);
+        assert_eq!(fault(&half, 1000, |input| Ok(connection.next(input)?.is_some())), None);
     }
     connection
 }
 
-fn host(before: Before) -> HostConnection<Vec<u8>> {
+fn host_params(before: Before) -> HostParams {
     let hpda = if before == Before::Aligned { 15 } else { 0 };
     let digests = before == Before::Digests;
-    let params = HostParams { hpda, header_digest: digests, data_digest: digests, maxr2t: 0 };
-    let mut connection = HostConnection::new(params);
-    sent(connection.tx());
+    HostParams { hpda, header_digest: digests, data_digest: digests, maxr2t: 0 }
+}
+
+fn host(before: Before) -> HostConnection<Vec<u8>> {
     if before == Before::Fresh {
+        let mut connection = HostConnection::new(host_params(before));
+        sent(connection.tx());
         return connection;
     }
-    let response =
-        initialize(PduType::IcResp, |pdu| pdu.dgst = Digests::from_flags(digests, digests).bits());
-    assert!(connection.next(&mut &response[..]).unwrap().is_some());
+    let mut connection = joined(TargetParams::default(), host_params(before)).0;
     connection.set_in_capsule_data(0);
     let sqe = |cid| Sqe { cid: U16::new(cid), ..Sqe::default() };
     connection.submit(sqe(5), None, 8192).unwrap();
@@ -157,8 +152,7 @@ fn host(before: Before) -> HostConnection<Vec<u8>> {
         Before::Last => half(last),
         _ => return connection,
     };
-    let found = fault(&begun, 1000, |input| Ok(connection.next(input)?.is_some()));
-    assert_eq!(found, None);
+    assert_eq!(fault(&begun, 1000, |input| Ok(connection.next(input)?.is_some())), None);
     sent(connection.tx());
     connection
 }
@@ -198,8 +192,7 @@ fn check_term_req(case: &Case, kind: PduType, violation: Option<Violation>, answ
 }
 
 fn digested(mut bytes: Vec<u8>) -> Vec<u8> {
-    let digest = crc32c(&bytes);
-    bytes.extend(digest.to_le_bytes());
+    bytes.extend(crc32c(&bytes).to_le_bytes());
     bytes
 }
 
@@ -328,8 +321,7 @@ fn a_host_answers_each_violation_with_its_term_req() {
             let mut connection = host(case.1);
             let found = fault(&case.2, chunk, |input| Ok(connection.next(input)?.is_some()));
             check_term_req(&case, PduType::H2cTermReq, found, &sent(connection.tx()));
-            let submitted = connection.submit(Sqe::default(), None, 0);
-            assert!(submitted.is_err(), "{}: goes on", case.0);
+            assert!(connection.submit(Sqe::default(), None, 0).is_err(), "{}: goes on", case.0);
         }
     }
 }
@@ -344,10 +336,8 @@ fn term_req_ends_connection_without_answer() {
     let mut connection = host(Before::Plain);
     let bytes = term(PduType::C2hTermReq, 32);
     let event = connection.next(&mut &bytes[..]).unwrap();
-    assert!(matches!(
-        event,
-        Some(HostReceived::Terminated(Termination { code: 1, information: 8 }))
-    ));
+    let Some(HostReceived::Terminated(termination)) = event else { panic!("{event:?}") };
+    assert_eq!(termination, Termination { code: 1, information: 8 });
     for length in [23, 153] {
         let mut connection = target(Before::Plain);
         let violation = connection.next(&mut &term(PduType::H2cTermReq, length)[..]).unwrap_err();

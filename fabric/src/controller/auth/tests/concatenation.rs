@@ -6,12 +6,19 @@ use zerocopy::IntoBytes;
 use super::keyed_host::{Host, LINUX, OWN};
 use super::*;
 use crate::controller::GeneratedKey;
-use crate::fabrics::{AuthKind, Success2};
+use crate::fabrics::{AuthHeader, AuthKind, Success2};
 use crate::tls_psk::{Identity, IdentityKind, PskLength};
 
 /// Returns a queue of a host with secrets, on which making a key was agreed on or not.
 fn agreeing(agreed: Concatenation) -> Queue {
     Queue::agreeing(agreed, secrets(&[(OWN, Some(6))]))
+}
+
+/// Returns a queue on which a key has been made.
+fn with_key() -> Queue {
+    let mut queue = agreeing(Concatenation::New);
+    queue.make_key(LINUX).unwrap();
+    queue
 }
 
 impl Queue {
@@ -59,8 +66,7 @@ fn both_ends_derive_the_same_key() {
                 assert!(matches!(identity.kind, IdentityKind::Generated(_)));
                 assert_eq!((identity.host, identity.subsystem), (NAMES.host, NAMES.subsystem));
                 assert_eq!((identity.length, target.psk.length), (length, length));
-                let leaves = queue.authentication.is_concatenated();
-                assert_eq!(leaves, channel == Concatenation::New);
+                assert_eq!(queue.authentication.is_concatenated(), channel == Concatenation::New);
             }
         }
     }
@@ -109,92 +115,92 @@ fn authenticated_queue_negotiates_no_first_key() {
     queue.make_key(plain).unwrap();
     assert!(queue.key().is_none() && !queue.authentication.is_concatenated());
     assert_eq!(queue.make_key(LINUX), Err(AuthFailure::Concatenation));
-    let mut queue = agreeing(Concatenation::New);
-    queue.make_key(LINUX).unwrap();
-    assert_eq!(queue.make_key(LINUX), Err(AuthFailure::Concatenation));
-    let mut queue = agreeing(Concatenation::New);
-    queue.make_key(LINUX).unwrap();
+    assert_eq!(with_key().make_key(LINUX), Err(AuthFailure::Concatenation));
+    let mut queue = with_key();
     queue.key().unwrap();
     queue.make_key(plain).unwrap();
     assert!(queue.authentication.is_concatenated(), "a proof makes nothing undone");
 }
 
-#[test]
-fn key_of_removed_secret_is_void() {
-    let mut queue = agreeing(Concatenation::New);
-    queue.make_key(LINUX).unwrap();
-    let among = |secrets: HostSecrets| {
-        move |secret: &Secret| secrets.pairs.iter().position(|pair| pair.host == *secret)
-    };
-    assert!(queue.authentication.take_key(among(secrets(&[(7, Some(6))]))).is_none());
-    let mut queue = agreeing(Concatenation::New);
-    queue.make_key(LINUX).unwrap();
-    assert!(queue.authentication.take_key(|_| None::<usize>).is_none());
-    let mut queue = agreeing(Concatenation::New);
-    queue.make_key(LINUX).unwrap();
-    assert!(queue.authentication.take_key(among(secrets(&[(7, None), (OWN, None)]))).is_some());
-}
-
 /// A step of a host that does not know the secret.
 #[derive(Clone, Debug)]
 enum Move {
+    Send(Vec<u8>),
     Fetch,
     /// Sends one of a good host's messages, recorded elsewhere, with a bit of it changed or not.
     Replay(usize, Option<usize>),
-    /// Negotiates or answers with another secret.
+    /// Negotiates with another secret.
     Negotiate(u8),
+    /// Fetches, and answers a challenge with another secret.
     Reply,
 }
 
-fn moves() -> impl Strategy<Value = Vec<Move>> {
+fn moves(most: usize) -> impl Strategy<Value = Vec<Move>> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..200);
+    let ids = prop::sample::select(&AuthKind::ALL[..]).prop_map(AuthKind::ids);
+    let message = (ids, 5u8..9, bytes()).prop_map(|(ids, transaction, rest)| {
+        [&ids[..], &[0, 0, transaction, 0], &rest[..]].concat()
+    });
     let one = prop_oneof![
+        3 => message.prop_map(Move::Send),
+        1 => bytes().prop_map(Move::Send),
         4 => Just(Move::Fetch),
         3 => (0usize..3, prop::option::of(0usize..600)).prop_map(|(at, bit)| Move::Replay(at, bit)),
         2 => (0u8..5).prop_map(Move::Negotiate),
         2 => Just(Move::Reply),
     ];
-    prop::collection::vec(one, 0..12)
+    prop::collection::vec(one, 0..most)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    // Exchanges that negotiate a key take long.
+    #![proptest_config(ProptestConfig::with_cases(320))]
     #[test]
-    fn wrong_secret_negotiates_no_key(moves in moves()) {
-        let mut good = agreeing(Concatenation::New);
+    fn wrong_secret_negotiates_no_key(
+        (agreed, groups, moves) in prop_oneof![
+            5 => (Just(Concatenation::None), Just(&[Group::Null][..]), moves(30)),
+            1 => (Just(Concatenation::New), Just(LINUX.groups), moves(12)),
+        ],
+    ) {
+        let new_queue = || {
+            Queue::agreeing(agreed, HostSecrets { groups: groups.to_vec(), ..secrets(&[(OWN, Some(6))]) })
+        };
+        let host = Host { groups, sequence: 9, ..Host::asking(agreed) };
+        let mut good = new_queue();
         good.count = 100;
-        let first = LINUX.negotiate();
+        let first = host.negotiate();
         good.send(&first);
-        let (reply, _) = LINUX.reply(&good.fetch().1, NAMES);
+        let (reply, _) = host.reply(&good.fetch().1, NAMES);
         let recorded = [first, reply, Success2::new(7).as_bytes().to_vec()];
-        let mut queue = agreeing(Concatenation::New);
-        let mut fetched = Vec::new();
+        good.send(&recorded[1]);
+        good.fetch();
+        prop_assert_eq!(good.send(&recorded[2]), Took::Proved, "the recorded exchange is good");
+        let mut queue = new_queue();
+        let cvalid = u8::from(agreed == Concatenation::New);
+        let wrong = Host { own: 9, sequence: 0, cvalid, ..host };
         for step in moves {
-            let wrong = Host { own: 9, ..LINUX };
-            match step {
-                Move::Fetch => {
+            let message = match step {
+                Move::Fetch | Move::Reply => {
                     let (received, message) = queue.fetch();
                     prop_assert_ne!(received, ReceiveOutcome::Proved);
-                    fetched = message;
+                    prop_assert!(AuthHeader::read(&message).is_some());
+                    let is_challenge = message[..2] == AuthKind::Challenge.ids();
+                    (is_challenge && matches!(step, Move::Reply))
+                        .then(|| wrong.reply(&message, NAMES).0)
                 }
+                Move::Send(message) => Some(message),
                 Move::Replay(at, bit) => {
                     let mut message = recorded[at].clone();
                     if let Some(bit) = bit {
                         let byte = bit / 8 % message.len();
                         message[byte] ^= 1 << (bit % 8);
                     }
-                    prop_assert_ne!(queue.send(&message), Took::Proved);
+                    Some(message)
                 }
-                Move::Negotiate(channel) => {
-                    let message = Host { channel, ..wrong }.negotiate();
-                    prop_assert_ne!(queue.send(&message), Took::Proved);
-                }
-                Move::Reply if fetched.get(..2) == Some(&AuthKind::Challenge.ids()) => {
-                    prop_assert_ne!(queue.send(&wrong.reply(&fetched, NAMES).0), Took::Proved);
-                }
-                Move::Reply => {}
-            }
-            prop_assert!(queue.key().is_none());
-            prop_assert!(!queue.authentication.is_open());
+                Move::Negotiate(channel) => Some(Host { channel, ..wrong }.negotiate()),
+            };
+            prop_assert!(message.is_none_or(|message| queue.send(&message) != Took::Proved));
+            prop_assert!(queue.key().is_none() && !queue.authentication.is_open());
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Tests of the service with hosts that have keys of TLS made, and come again with them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use zerocopy::FromBytes;
-use zerocopy::little_endian::U32;
 
 use super::keyed_host::{Host, LINUX, OWN};
 use super::service::Queue;
 use super::*;
 use crate::controller::tests::{
     Bench, Connect, ENABLE, HOST, LISTENER as OFF, OTHER, SUBSYSTEM, TLS_ALLOWED as ALLOWED,
-    TLS_REQUIRED as REQUIRED, code, command, identify, property_get, set_feature, status_code,
+    TLS_REQUIRED as REQUIRED, command, identify, property_get, property_set, set_feature,
 };
 use crate::controller::{
     Connected, ConnectionId, ForgottenKeys, GeneratedKey, GeneratedKeys, ListenerId, Refusal,
@@ -18,38 +17,30 @@ use crate::controller::{
 };
 use crate::fabrics::{AuthFailure, AuthKind, Concatenation, FailureMessage, Success1Head};
 use crate::nvme::Status;
-use crate::nvme::opcode::{FABRICS, fabrics};
+use crate::nvme::opcode::FABRICS;
 
-/// The keys that the service has kept, in their order.
+/// A host, a subsystem, and the key that was generated for both.
+type NamedKey = (String, String, GeneratedKey);
+
+/// The keys that the service has kept, in their order, with the secrets that they depend on.
 #[derive(Debug, Default)]
-struct Kept(Mutex<Vec<One>>);
-
-#[derive(Debug)]
-struct One {
-    host: String,
-    subsystem: String,
-    key: GeneratedKey,
-    secret: SecretNumber,
-}
+struct Kept(Mutex<Vec<(NamedKey, SecretNumber)>>);
 
 impl Kept {
-    fn all(&self) -> Vec<(String, String, GeneratedKey)> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = |one: &One| (one.host.clone(), one.subsystem.clone(), one.key.clone());
-        kept.iter().map(names).collect()
+    fn all(&self) -> Vec<NamedKey> {
+        self.0.lock().unwrap().iter().map(|(key, _)| key.clone()).collect()
     }
 }
 
 impl GeneratedKeys for Kept {
     fn keep(&self, _: Nanos, names: Names<'_>, key: GeneratedKey, secret: SecretNumber) {
-        let mut kept = self.0.lock().unwrap();
-        let (host, subsystem) = (names.host.to_owned(), names.subsystem.to_owned());
-        kept.push(One { host, subsystem, key, secret });
+        let key = (names.host.to_owned(), names.subsystem.to_owned(), key);
+        self.0.lock().unwrap().push((key, secret));
     }
 
     fn forget(&self, host: &str, which: ForgottenKeys<'_>) {
-        let goes = |one: &One| which.has(&one.subsystem, one.secret);
-        self.0.lock().unwrap().retain(|one| one.host != host || !goes(one));
+        let mut kept = self.0.lock().unwrap();
+        kept.retain(|((of, subsystem, _), secret)| of != host || !which.has(subsystem, *secret));
     }
 }
 
@@ -86,12 +77,8 @@ fn queue(
     (id, connected.map_err(|rejected| rejected.reason))
 }
 
-/// Generates a host's key on an admin queue. Returns the host's key, or how the target ended the exchange.
-fn exchange(bench: &mut Bench, id: ConnectionId, host: Host) -> Result<GeneratedKey, AuthFailure> {
-    exchange_on(bench, Queue::Admin(id), host)
-}
-
-fn exchange_on(bench: &mut Bench, queue: Queue, host: Host) -> Result<GeneratedKey, AuthFailure> {
+/// Generates a host's key on a queue. Returns the host's key, or how the target ended the exchange.
+fn exchange(bench: &mut Bench, queue: Queue, host: Host) -> Result<GeneratedKey, AuthFailure> {
     queue.send(bench, &host.negotiate());
     let challenge = queue.fetch(bench);
     failure(&challenge)?;
@@ -117,7 +104,7 @@ fn generated_key_authenticates_every_queue() {
     let (mut bench, kept) = bench();
     let (plain, connected) = connect(&mut bench, ALLOWED, None);
     assert!(connected.authentication);
-    let own = exchange(&mut bench, plain, LINUX).unwrap();
+    let own = exchange(&mut bench, Queue::Admin(plain), LINUX).unwrap();
     assert_eq!(kept.all(), [(HOST.to_owned(), SUBSYSTEM.to_owned(), own)]);
     bench.disconnect(plain);
     for listener in [ALLOWED, REQUIRED] {
@@ -148,7 +135,7 @@ fn no_key_without_tls_or_on_io_queues() {
     ] {
         let (mut bench, kept) = bench();
         let (admin, _) = connect(&mut bench, listener, key);
-        let refused = exchange(&mut bench, admin, host);
+        let refused = exchange(&mut bench, Queue::Admin(admin), host);
         assert_eq!(refused, Err(AuthFailure::Concatenation), "{listener:?} {key:?}");
         assert!(kept.all().is_empty());
     }
@@ -157,10 +144,9 @@ fn no_key_without_tls_or_on_io_queues() {
         let (admin, connected) = connect(&mut bench, ALLOWED, Some(true));
         bench.set_cc(admin, ENABLE);
         bench.ok(admin, &set_feature(7, 1 | 1 << 16));
-        let number = (1, connected.controller.0);
-        let (io, joined) = queue(&mut bench, ALLOWED, Some(true), number);
+        let (io, joined) = queue(&mut bench, ALLOWED, Some(true), (1, connected.controller.0));
         joined.unwrap();
-        let refused = exchange_on(&mut bench, Queue::Io(io), Host::asking(channel));
+        let refused = exchange(&mut bench, Queue::Io(io), Host::asking(channel));
         assert_eq!(refused, Err(AuthFailure::Concatenation));
     }
     assert!(kept.all().is_empty());
@@ -169,26 +155,23 @@ fn no_key_without_tls_or_on_io_queues() {
     bench.add_tls_listeners();
     bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, Some(6))])));
     let (admin, _) = connect(&mut bench, ALLOWED, None);
-    assert_eq!(exchange(&mut bench, admin, LINUX), Err(AuthFailure::Concatenation));
+    assert_eq!(exchange(&mut bench, Queue::Admin(admin), LINUX), Err(AuthFailure::Concatenation));
 }
 
 #[test]
 fn negotiating_queue_carries_no_data() {
     let (mut bench, _) = bench();
     let (admin, connected) = connect(&mut bench, ALLOWED, None);
-    exchange(&mut bench, admin, LINUX).unwrap();
+    exchange(&mut bench, Queue::Admin(admin), LINUX).unwrap();
     // CAP, of 8 bytes.
     bench.ok(admin, &property_get(0, 1));
-    let required = status_code(Status::AUTHENTICATION_REQUIRED);
-    let mut enable = command(FABRICS, 3);
-    enable.nsid = U32::new(u32::from(fabrics::PROPERTY_SET));
-    assert_eq!(code(bench.admin(admin, &enable)), required, "the controller is not set up there");
+    // The controller is not set up there.
+    bench.fails(admin, &property_set(0x14, ENABLE), Status::AUTHENTICATION_REQUIRED);
     for opcode in (0..=u8::MAX).filter(|opcode| *opcode != FABRICS) {
-        assert_eq!(code(bench.admin(admin, &command(opcode, 3))), required, "{opcode:#x}");
+        bench.fails(admin, &command(opcode, 3), Status::AUTHENTICATION_REQUIRED);
     }
     for key in [None, Some(true)] {
-        let number = (1, connected.controller.0);
-        let (_, refused) = queue(&mut bench, ALLOWED, key, number);
+        let (_, refused) = queue(&mut bench, ALLOWED, key, (1, connected.controller.0));
         assert_eq!(refused.unwrap_err(), Refusal::NotEnabled);
     }
 }
@@ -198,12 +181,13 @@ fn failed_key_replacement_ends_the_queue() {
     let (mut bench, kept) = bench();
     let (admin, _) = connect(&mut bench, ALLOWED, Some(true));
     bench.set_cc(admin, ENABLE);
-    let own = exchange(&mut bench, admin, Host::asking(Concatenation::Replace)).unwrap();
+    let host = Host::asking(Concatenation::Replace);
+    let own = exchange(&mut bench, Queue::Admin(admin), host).unwrap();
     assert_eq!(kept.all(), [(HOST.to_owned(), SUBSYSTEM.to_owned(), own)]);
     bench.ok(admin, &identify(1, 0));
     bench.ok(admin, &set_feature(7, 1 | 1 << 16));
-    let wrong = Host { own: 9, ..Host::asking(Concatenation::Replace) };
-    assert_eq!(exchange(&mut bench, admin, wrong), Err(AuthFailure::Failed));
+    let refused = exchange(&mut bench, Queue::Admin(admin), Host { own: 9, ..host });
+    assert_eq!(refused, Err(AuthFailure::Failed));
     assert!(!bench.service.is_authenticated(admin));
     assert_eq!(kept.all().len(), 1);
 }
@@ -213,9 +197,9 @@ fn keys_go_with_their_secret_and_with_their_host() {
     let made = |subsystem| {
         let (mut bench, kept) = bench();
         let (plain, _) = connect(&mut bench, ALLOWED, None);
-        exchange(&mut bench, plain, LINUX).unwrap();
+        exchange(&mut bench, Queue::Admin(plain), LINUX).unwrap();
         if let Some(subsystem) = subsystem {
-            kept.0.lock().unwrap()[0].subsystem = subsystem;
+            kept.0.lock().unwrap()[0].0.1 = subsystem;
         }
         (bench, kept)
     };
@@ -249,7 +233,7 @@ fn removed_secret_removes_its_keys_only() {
     let both = |order: [u8; 2]| secrets(&order.map(|secret| (secret, None)));
     let made = |bench: &mut Bench, own| {
         let (plain, _) = connect(bench, ALLOWED, None);
-        let key = exchange(bench, plain, Host { own, ..LINUX }).unwrap();
+        let key = exchange(bench, Queue::Admin(plain), Host { own, ..LINUX }).unwrap();
         bench.disconnect(plain);
         key
     };
@@ -293,7 +277,7 @@ fn generated_key_bypasses_failure_delays() {
     };
     for _ in 0..4 {
         let (id, _) = come(&mut bench, None);
-        assert!(exchange(&mut bench, id, Host { own: 9, ..LINUX }).is_err());
+        assert!(exchange(&mut bench, Queue::Admin(id), Host { own: 9, ..LINUX }).is_err());
         bench.disconnect(id);
         bench.actions();
     }

@@ -3,12 +3,12 @@
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr};
 
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U16, U32};
 
 use super::*;
 use crate::controller::tests::{
-    Bench, Connect, ENABLE, HOST, LISTENER, OTHER, SUBSYSTEM, code, command, complete, identify,
-    listener, log, property_get, property_set, set_feature, status_code,
+    Bench, Connect, ENABLE, HOST, LISTENER, OTHER, SUBSYSTEM, code, command, complete,
+    fabrics_command, identify, listener, log, property_get, property_set, set_feature, status_code,
 };
 use crate::controller::{
     Action, CloseReason, Connected, ConnectionId, ListenerSpec, Refusal, Reply, ServiceConfig,
@@ -29,7 +29,7 @@ fn bench() -> Bench {
 fn auth(fctype: u8, length: u32) -> Sqe {
     let [cdw10, cdw11] = AuthCommand::dwords(length);
     let sgl = SglDescriptor::transport(length);
-    Sqe { nsid: U32::new(u32::from(fctype)), cdw10, cdw11, sgl, ..command(FABRICS, 9) }
+    Sqe { cid: U16::new(9), cdw10, cdw11, sgl, ..fabrics_command(fctype) }
 }
 
 /// The queues of a host: admin queues and I/O queues take commands by ways of their own.
@@ -41,9 +41,8 @@ pub(super) enum Queue {
 
 impl Queue {
     fn connection(self) -> ConnectionId {
-        match self {
-            Self::Admin(id) | Self::Io(id) => id,
-        }
+        let (Self::Admin(id) | Self::Io(id)) = self;
+        id
     }
 
     pub(super) fn command(self, bench: &mut Bench, sqe: &Sqe, data: &[u8]) -> Reply {
@@ -63,15 +62,13 @@ impl Queue {
     /// Sends a message; its work is done at once, and completes the command.
     pub(super) fn send(self, bench: &mut Bench, message: &[u8]) {
         let length = u32::try_from(message.len()).unwrap();
-        let sqe = auth(fabrics::AUTHENTICATION_SEND, length);
-        let reply = self.command(bench, &sqe, message);
+        let reply = self.command(bench, &auth(fabrics::AUTHENTICATION_SEND, length), message);
         if reply == Reply::Deferred {
             let connection = self.connection();
             assert_eq!(bench.actions(), [Action::Authenticate { connection }]);
             let work = bench.service.authentication_work(connection).unwrap();
             assert!(bench.service.authentication_work(connection).is_none(), "once");
-            let worked = work.run(&random(&mut 7));
-            bench.service.authentication_worked(connection, Some(worked));
+            bench.service.authentication_worked(connection, Some(work.run(&random(&mut 7))));
             assert_eq!(bench.actions(), [complete(connection, 9, 0, Status::SUCCESS)]);
         } else {
             assert_eq!(reply, Reply::OK);
@@ -173,9 +170,7 @@ fn unauthenticated_queue_answers_few_commands() {
     }
     assert!(refused(&property_set(0x14, ENABLE)));
     assert!(refused(&identify(1, 0)));
-    let mut other = command(FABRICS, 1);
-    other.nsid = U32::new(0x2a);
-    assert!(refused(&other));
+    assert!(refused(&fabrics_command(0x2a)));
     bench.ok(queue.connection(), &property_get(0, 1));
     assert!(!bench.service.is_authenticated(queue.connection()));
     assert_eq!(queue.authenticate(&mut bench, credentials(OWN, None)), Ok(()));
@@ -218,8 +213,7 @@ fn failed_authentication_ends_controller_after_answer() {
         assert!(queue.authenticate(&mut bench, credentials(own, controller)).is_err());
         assert_eq!(bench.actions(), [close(queue)]);
         assert_eq!(bench.service.controllers().count(), 0);
-        let reply = bench.admin(queue.connection(), &property_get(0, 1));
-        assert_eq!(code(reply), status_code(Status::COMMAND_SEQUENCE_ERROR));
+        bench.fails(queue.connection(), &property_get(0, 1), Status::COMMAND_SEQUENCE_ERROR);
         bench.disconnect(queue.connection());
         assert!(bench.actions().is_empty());
     }
@@ -301,6 +295,7 @@ fn authentication_timeout_closes_connection() {
     assert!(bench.service.is_authenticated(good.connection()));
     // An authenticated host has the same time to authenticate again.
     good.send(&mut bench, &begin(credentials(OWN, None), 2).1);
+    assert!(bench.service.is_authenticated(good.connection()), "commands go on meanwhile");
     bench.pass(Duration::from_secs(60));
     bench.tick();
     assert_eq!(bench.actions(), [close(good)]);
@@ -316,8 +311,7 @@ fn dropped_work_may_be_requested_again() {
         queue.begin(&mut bench);
         bench.actions();
         bench.service.authentication_worked(connection, None);
-        let interrupted = complete(connection, 9, 0, Status::COMMAND_INTERRUPTED);
-        assert_eq!(bench.actions(), [interrupted]);
+        assert_eq!(bench.actions(), [complete(connection, 9, 0, Status::COMMAND_INTERRUPTED)]);
         if has_proved {
             bench.pass(Duration::from_secs(61));
             bench.tick();
@@ -363,13 +357,17 @@ fn unknown_security_protocol_is_refused() {
     let short = queue.command(&mut bench, &good, &first[..8]);
     assert_eq!(code(short), status_code(Status::DATA_SGL_LENGTH_INVALID));
     queue.send(&mut bench, &first);
-    let receive = auth(fabrics::AUTHENTICATION_RECEIVE, 16);
+    let challenge = 16 + u32::try_from(Hash::Sha256.length()).unwrap();
+    let receive = auth(fabrics::AUTHENTICATION_RECEIVE, challenge - 1);
     assert_eq!(code(queue.command(&mut bench, &receive, &[])), field, "no room for the challenge");
+    assert!(bench.out.is_empty());
     let sgl = SglDescriptor::transport(8);
     let small = Sqe { sgl, ..auth(fabrics::AUTHENTICATION_RECEIVE, 4096) };
     let length = status_code(Status::DATA_SGL_LENGTH_INVALID);
     assert_eq!(code(queue.command(&mut bench, &small, &[])), length);
-    assert_eq!(queue.fetch(&mut bench)[..2], AuthKind::Challenge.ids());
+    let receive = auth(fabrics::AUTHENTICATION_RECEIVE, challenge);
+    assert_eq!(queue.command(&mut bench, &receive, &[]), Reply::OK);
+    assert_eq!(bench.out[..2], AuthKind::Challenge.ids());
 }
 
 #[test]
@@ -390,8 +388,7 @@ fn secrets_that_change_count_for_queues_that_come_later() {
     bench.ok(admin, &set_feature(7, 1 | 1 << 16));
     bench.service.set_host_secrets(HOST, Some(secrets(&[(OWN, None)])));
     bench.ok(admin, &identify(1, 0));
-    let connect = Connect::new(SUBSYSTEM, 1, connected.controller.0);
-    let (id, io) = connect.send(&mut bench);
+    let (id, io) = Connect::new(SUBSYSTEM, 1, connected.controller.0).send(&mut bench);
     assert!(io.unwrap().authentication);
     assert_eq!(Queue::Io(id).authenticate(&mut bench, credentials(OWN, None)), Ok(()));
     // A queue that has connected with the old secret proves itself with the new one.
@@ -486,8 +483,7 @@ fn discovery_requires_authentication_if_configured() {
         let (queue, asked) = connect_to(&mut bench, DISCOVERY_NQN, false).unwrap();
         assert!(asked, "{place:?}");
         let admin = queue.connection();
-        let required = status_code(Status::AUTHENTICATION_REQUIRED);
-        assert_eq!(code(bench.admin(admin, &property_set(0x14, ENABLE))), required);
+        bench.fails(admin, &property_set(0x14, ENABLE), Status::AUTHENTICATION_REQUIRED);
         assert_eq!(queue.exchange(&mut bench, begin(OWN)), Ok(()));
         bench.set_cc(admin, ENABLE);
         bench.ok(admin, &log(0x70, 1024, 0, true));

@@ -32,8 +32,7 @@ fn response(cid: u16, status: Status) -> Vec<u8> {
 fn a_command_has_its_own_part_of_the_memory() {
     let mut queue = queue();
     queue.submit(sqe(2), Some(vec![9; 64]), 0).unwrap();
-    let place = queue.take_post();
-    assert!(matches!(place, Some(HostPost::Place { cid: 2, data }) if data == [9; 64]));
+    assert!(matches!(queue.take_post(), Some(HostPost::Place { cid: 2, data }) if data == [9; 64]));
     let Some(HostPost::Capsule { sqe: sent, data: None }) = queue.take_post() else { panic!() };
     let (address, key) = (0x5000 + 128, MEMORY.key);
     assert_eq!(sent.sgl.decode(), SglKind::Keyed { address, length: 64, key, invalidate: true });
@@ -61,8 +60,7 @@ fn outstanding_capsules_are_bounded_by_target() {
     let capsules = [response(1, Status::SUCCESS)];
     let mut input = HostInput { capsules: &capsules, memory: &[] };
     assert!(matches!(queue.next(&mut input), Ok(Some(HostReceived::Response { cid: 1, .. }))));
-    let next = queue.take_post();
-    assert!(matches!(next, Some(HostPost::Capsule { sqe, .. }) if sqe.cid.get() == 2));
+    assert!(matches!(queue.take_post(), Some(HostPost::Capsule { sqe, .. }) if sqe.cid.get() == 2));
     assert!(queue.take_post().is_none() && queue.has_posts());
 }
 
@@ -86,12 +84,9 @@ fn successful_read_fills_host_memory() {
     let memory: Vec<u8> = (0..200).collect();
     let capsules = [response(1, Status::SUCCESS), response(2, Status::INVALID_FIELD)];
     let mut input = HostInput { capsules: &capsules, memory: &memory };
-    match queue.next(&mut input) {
-        Ok(Some(HostReceived::ReadData { cid: 1, offset: 0, bytes })) => {
-            assert_eq!(bytes, &memory[64..74]);
-        }
-        other => panic!("{other:?}"),
-    }
+    let read = queue.next(&mut input);
+    let Ok(Some(HostReceived::ReadData { cid: 1, offset: 0, bytes })) = read else { panic!() };
+    assert_eq!(bytes, &memory[64..74]);
     let one = queue.next(&mut input);
     assert!(matches!(one, Ok(Some(HostReceived::Response { cid: 1, received: 10, .. }))));
     let two = queue.next(&mut input);

@@ -89,8 +89,7 @@ fn data_goes_by_write_ahead_of_its_response() {
 fn key_is_invalidated_on_request_only() {
     let mut queue = queue();
     let (invalidate, keep) = (keyed(1, 8, true), keyed(2, 8, false));
-    let mut no_sgl = keyed(3, 8, true);
-    no_sgl.flags = 0;
+    let no_sgl = Sqe { flags: 0, ..keyed(3, 8, true) };
     let inline = sqe(4, SglDescriptor::in_capsule(8));
     for (sqe, key) in [(invalidate, Some(77)), (keep, None), (no_sgl, None), (inline, None)] {
         let (slot, _) = arrive(&mut queue, &sqe, &[]).unwrap();
@@ -282,8 +281,7 @@ fn the_place_of_data_is_checked() {
     assert_eq!(of_tcp, Err(Status::SGL_TYPE_INVALID.dnr()));
     // PRPs have no meaning between machines; a command without data has neither.
     let pages = Sqe { flags: 0, ..keyed(0, 100, false) };
-    let refused = Err(Status::INVALID_FIELD.dnr());
-    assert_eq!(queue.check_place(&pages, &write, &none), refused);
+    assert_eq!(queue.check_place(&pages, &write, &none), Err(Status::INVALID_FIELD.dnr()));
     assert_eq!(queue.check_place(&pages, &Transfer::None, &none), Ok(()));
 }
 
