@@ -4,14 +4,13 @@
 //!
 //! The input is a list of steps: a byte that selects the step, then its parameters.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{
-    Action, ConnectionId, ForgottenKeys, GeneratedKey, GeneratedKeys, ListenerId, ListenerSpec,
-    Reply, SecretNumber, SecureChannel, Service, ServiceConfig, SmartCounters,
+    ConnectionId, ForgottenKeys, GeneratedKey, GeneratedKeys, ListenerId, ListenerSpec, Reply,
+    SecretNumber, SecureChannel, ServiceConfig, SmartCounters,
 };
 use fabric::dhchap::proof::Names;
 use fabric::dhchap::{Group, Hash, HostSecrets, RANDOM_BYTES, Random, Secret, SecretPair};
@@ -20,9 +19,8 @@ use fabric::host::authentication::{Authentication, Credentials, MESSAGE_ROOM, Ne
 use fabric::host::commands;
 use fabric::key_file::KeyFile;
 use fabric::nvme::{SglDescriptor, Sqe};
-use zerocopy::little_endian::U16;
 
-use super::capsule::{listener, subsystem};
+use super::capsule::{Bench, listener, subsystem};
 use super::input::{byte, bytes};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:a";
@@ -35,19 +33,19 @@ const ACTIONS: usize = 64;
 
 /// Runs one input.
 pub fn run(data: &[u8]) {
-    let mut bench = Bench::new();
+    let mut bench = bench();
     let mut rest = data;
     while !rest.is_empty() {
         match byte(&mut rest) & 7 {
-            0 => bench.connect(),
-            1 | 2 => bench.send(&mut rest),
-            3 | 4 => bench.fetch(&mut rest),
-            5 => bench.negotiate(&mut rest),
-            6 => bench.pass(&mut rest),
+            0 => connect(&mut bench),
+            1 | 2 => send(&mut bench, &mut rest),
+            3 | 4 => fetch(&mut bench, &mut rest),
+            5 => negotiate(&mut bench, &mut rest),
+            6 => bench.pass(&mut rest, Duration::from_millis(500)),
             _ => bench.end(&mut rest),
         }
-        bench.act();
-        bench.check();
+        bench.act(ACTIONS);
+        check(&bench);
     }
     ask(data);
     if let Ok(text) = std::str::from_utf8(data)
@@ -74,155 +72,83 @@ impl GeneratedKeys for NoKeys {
     fn forget(&self, _: &str, _: ForgottenKeys<'_>) {}
 }
 
-struct Bench {
-    service: Service,
-    now: Nanos,
-    open: Vec<ConnectionId>,
-    last: u64,
-    /// Commands that are completed later.
-    deferred: BTreeMap<(ConnectionId, u16), u32>,
-    /// Pieces of work that were done.
-    done: u8,
+fn bench() -> Bench {
+    let secure_channel = SecureChannel::Allowed;
+    let listener = ListenerSpec { secure_channel, ..listener(LISTENER.0) };
+    let mut bench = Bench::new(ServiceConfig::default(), [listener]);
+    bench.service.add_subsystem(bench.now, subsystem(SUBSYSTEM, true)).expect("a subsystem");
+    let pairs = vec![SecretPair { host: secret(1), controller: Some(secret(2)) }];
+    // Without a group where the host offers that, so that an input is soon run; keys of TLS need one.
+    let (hashes, groups) = (Hash::ALL.to_vec(), vec![Group::Null, Group::Ffdhe2048]);
+    bench.service.set_generated_keys(Arc::new(NoKeys));
+    bench.service.set_host_secrets(HOST, Some(HostSecrets { pairs, hashes, groups }));
+    bench
 }
 
-impl Bench {
-    fn new() -> Self {
-        let now = Nanos(1 << 40);
-        let mut service = Service::new(ServiceConfig::default()).expect("limits that can be");
-        let listener =
-            ListenerSpec { secure_channel: SecureChannel::Allowed, ..listener(LISTENER.0) };
-        service.add_listener(now, listener).expect("a listener");
-        service.add_subsystem(now, subsystem(SUBSYSTEM, true)).expect("a subsystem");
-        let pairs = vec![SecretPair { host: secret(1), controller: Some(secret(2)) }];
-        // Without a group where the host offers that, so that an input is soon run; keys of TLS need one.
-        let (hashes, groups) = (Hash::ALL.to_vec(), vec![Group::Null, Group::Ffdhe2048]);
-        service.set_generated_keys(Arc::new(NoKeys));
-        service.set_host_secrets(HOST, Some(HostSecrets { pairs, hashes, groups }));
-        Self { service, now, open: Vec::new(), last: 0, deferred: BTreeMap::new(), done: 0 }
+fn connect(bench: &mut Bench) {
+    let Some(connection) = bench.open(CONNECTIONS) else { return };
+    let data = commands::connect_data([7; 16], 0xffff, SUBSYSTEM, HOST);
+    let sqe = commands::connect(0, 31, 0, None);
+    match bench.service.connect(bench.now, connection, LISTENER, &sqe, &data) {
+        Ok(connected) => assert!(connected.authentication, "no proof is demanded"),
+        Err(_) => bench.close(connection),
     }
+}
 
-    fn pick(&self, data: &mut &[u8]) -> Option<ConnectionId> {
-        let index = usize::from(byte(data));
-        self.open.get(index % self.open.len().max(1)).copied()
+/// Sends a command, which is the only one of its connection.
+fn command(bench: &mut Bench, connection: ConnectionId, sqe: Sqe, data: &[u8], length: u32) {
+    let sqe = Sqe { sgl: SglDescriptor::transport(length), flags: 0x40, ..sqe };
+    let (smart, mut out) = (SmartCounters::default(), Vec::new());
+    let reply = bench.service.admin(bench.now, connection, &sqe, data, &smart, &mut out);
+    assert!(out.len() <= usize::try_from(length).expect("a length"), "more than it has room for");
+    if reply == Reply::Deferred {
+        *bench.deferred.entry((connection, sqe.cid.get())).or_default() += 1;
     }
+}
 
-    fn connect(&mut self) {
-        if self.open.len() >= CONNECTIONS {
-            return;
-        }
-        self.last += 1;
-        let connection = ConnectionId(self.last);
-        let data = commands::connect_data([7; 16], 0xffff, SUBSYSTEM, HOST);
-        let sqe = commands::connect(0, 31, 0, None);
-        if let Ok(connected) = self.service.connect(self.now, connection, LISTENER, &sqe, &data) {
-            assert!(connected.authentication, "no proof is demanded");
-            self.open.push(connection);
-        }
+/// Sends a message: any bytes, or a kind of message with any bytes behind its head.
+fn send(bench: &mut Bench, data: &mut &[u8]) {
+    let Some(connection) = bench.pick(data) else { return };
+    let (kind, length) = (byte(data), usize::from(byte(data)));
+    let rest = bytes(data, length);
+    let kind = AuthKind::ALL.get(usize::from(kind & 7));
+    let head: Vec<u8> =
+        kind.map(|kind| [&kind.ids()[..], &[0, 0, 1, 0]].concat()).unwrap_or_default();
+    send_message(bench, connection, &[&head, rest].concat());
+}
+
+fn send_message(bench: &mut Bench, connection: ConnectionId, message: &[u8]) {
+    let length = u32::try_from(message.len()).expect("a length");
+    command(bench, connection, commands::authentication_send(length), message, length);
+}
+
+fn fetch(bench: &mut Bench, data: &mut &[u8]) {
+    let Some(connection) = bench.pick(data) else { return };
+    let room = u32::from(byte(data)) * 4;
+    command(bench, connection, commands::authentication_receive(room), &[], room);
+}
+
+/// Begins as a host does that keeps the rules and has another secret; the two upper bits of the next byte
+/// are SC_C, by which it asks for a key of TLS.
+fn negotiate(bench: &mut Bench, data: &mut &[u8]) {
+    let channel = data.first().map_or(0, |byte| byte >> 6);
+    let Some(connection) = bench.pick(data) else { return };
+    let names = Names { host: HOST, subsystem: SUBSYSTEM };
+    let credentials = Arc::new(Credentials::new(secret(9), None));
+    let (_, mut first) = Authentication::begin(credentials, names, 1);
+    // SC_C of AUTH_Negotiate.
+    if let Some(byte) = first.get_mut(6) {
+        *byte = channel;
     }
+    send_message(bench, connection, &first);
+}
 
-    fn command(&mut self, connection: ConnectionId, sqe: Sqe, data: &[u8], length: u32) -> Vec<u8> {
-        let cid = u16::try_from(self.deferred.len() & 3).unwrap_or(0);
-        let sgl = SglDescriptor::transport(length);
-        let sqe = Sqe { cid: U16::new(cid), sgl, flags: 0x40, ..sqe };
-        let (smart, mut out) = (SmartCounters::default(), Vec::new());
-        let reply = self.service.admin(self.now, connection, &sqe, data, &smart, &mut out);
-        assert!(
-            out.len() <= usize::try_from(length).expect("a length"),
-            "more than it has room for"
-        );
-        if reply == Reply::Deferred {
-            *self.deferred.entry((connection, cid)).or_default() += 1;
-        }
-        out
-    }
-
-    /// Sends a message: any bytes, or a kind of message with any bytes behind its head.
-    fn send(&mut self, data: &mut &[u8]) {
-        let Some(connection) = self.pick(data) else { return };
-        let (kind, length) = (byte(data), usize::from(byte(data)));
-        let rest = bytes(data, length);
-        let kind = AuthKind::ALL.get(usize::from(kind & 7));
-        let head: Vec<u8> =
-            kind.map(|kind| [&kind.ids()[..], &[0, 0, 1, 0]].concat()).unwrap_or_default();
-        self.send_message(connection, &[&head, rest].concat());
-    }
-
-    fn send_message(&mut self, connection: ConnectionId, message: &[u8]) {
-        let length = u32::try_from(message.len()).expect("a length");
-        self.command(connection, commands::authentication_send(length), message, length);
-    }
-
-    fn fetch(&mut self, data: &mut &[u8]) {
-        let Some(connection) = self.pick(data) else { return };
-        let room = u32::from(byte(data)) * 4;
-        self.command(connection, commands::authentication_receive(room), &[], room);
-    }
-
-    /// Begins as a host does that keeps the rules and has another secret; the two upper bits of the next byte
-    /// are SC_C, by which it asks for a key of TLS.
-    fn negotiate(&mut self, data: &mut &[u8]) {
-        let channel = data.first().map_or(0, |byte| byte >> 6);
-        let Some(connection) = self.pick(data) else { return };
-        let names = Names { host: HOST, subsystem: SUBSYSTEM };
-        let credentials = Arc::new(Credentials::new(secret(9), None));
-        let (_, mut first) = Authentication::begin(credentials, names, 1);
-        // SC_C of AUTH_Negotiate.
-        if let Some(byte) = first.get_mut(6) {
-            *byte = channel;
-        }
-        self.send_message(connection, &first);
-    }
-
-    fn pass(&mut self, data: &mut &[u8]) {
-        self.now = self.now + Duration::from_millis(u64::from(byte(data)) * 500);
-        if let Some(next) = self.service.tick(self.now) {
-            assert!(next >= self.now, "a timer that is due stays so");
-        }
-    }
-
-    fn end(&mut self, data: &mut &[u8]) {
-        if let Some(connection) = self.pick(data) {
-            self.close(connection);
-        }
-    }
-
-    fn close(&mut self, connection: ConnectionId) {
-        self.open.retain(|open| *open != connection);
-        self.deferred.retain(|(of, _), _| *of != connection);
-        self.service.disconnected(self.now, connection);
-    }
-
-    fn act(&mut self) {
-        let mut count = 0;
-        while let Some(action) = self.service.poll_action() {
-            count += 1;
-            assert!(count <= ACTIONS, "more than {ACTIONS} actions for one step");
-            match action {
-                Action::Complete { connection, cid, .. } => {
-                    let left = self.deferred.get_mut(&(connection, cid));
-                    let left = left.expect("a completion that nobody waits for");
-                    *left = left.checked_sub(1).expect("a second completion");
-                    self.deferred.retain(|_, left| *left > 0);
-                }
-                Action::Close { connection, .. } => self.close(connection),
-                Action::Authenticate { connection } => {
-                    self.done = self.done.wrapping_add(1);
-                    let random = Random::new([self.done; RANDOM_BYTES]);
-                    let work = self.service.authentication_work(connection);
-                    let worked = work.map(|work| work.run(&random));
-                    self.service.authentication_worked(connection, worked);
-                }
-                Action::Abort { .. } | Action::TableChanged { .. } => {}
-            }
-        }
-    }
-
-    /// Checks that nobody got in, and that no command waits for ever.
-    fn check(&self) {
-        assert!(self.deferred.is_empty(), "a command waits for work that is done");
-        for connection in &self.open {
-            assert!(!self.service.is_authenticated(*connection), "in without the secret");
-        }
+/// Checks that nobody got in, and that no command waits for ever.
+fn check(bench: &Bench) {
+    let waiting = bench.deferred.values().any(|count| *count > 0);
+    assert!(!waiting, "a command waits for work that is done");
+    for connection in &bench.open {
+        assert!(!bench.service.is_authenticated(*connection), "in without the secret");
     }
 }
 

@@ -13,6 +13,8 @@ use fabric::controller::{
     NamespaceFeatures, Readiness, RegionGrants, RegionRefusal, RegionRequest, Reply, SecureChannel,
     Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
+use fabric::dhchap::{RANDOM_BYTES, Random};
+use fabric::host::commands;
 use fabric::nvm::BlockFormat;
 use fabric::nvme::region::{GetRegion, RegionGrant, RegionName, RegionRights, Survives};
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
@@ -34,81 +36,83 @@ const ACTIONS: usize = 256;
 
 /// Runs one input.
 pub fn run(mut data: &[u8]) {
-    let mut bench = Bench::new();
+    let config = ServiceConfig { max_controllers: CONTROLLERS, ..ServiceConfig::default() };
+    let mut bench = Bench::new(config, (0..LISTENERS).map(listener));
+    for (nqn, any) in SUBSYSTEMS.into_iter().zip([true, false]) {
+        bench.service.add_subsystem(bench.now, subsystem(nqn, any)).expect("a subsystem");
+        bench.service.add_namespace(bench.now, nqn, namespace(1)).expect("a namespace");
+    }
     while !data.is_empty() {
         match byte(&mut data) & 7 {
             0 => bench.connect(&mut data),
             1..=3 => bench.command(&mut data),
-            4 => bench.pass(&mut data),
+            4 => bench.pass(&mut data, Duration::from_millis(100)),
             5 => bench.end(&mut data),
             6 => bench.change(&mut data),
             _ => bench.fabrics_on_io_queue(&mut data),
         }
-        bench.act();
+        bench.act(ACTIONS);
         bench.check();
     }
 }
 
-struct Bench {
-    service: Service,
+pub(super) struct Bench {
+    pub(super) service: Service,
     regions: Arc<Regions>,
-    now: Nanos,
+    pub(super) now: Nanos,
     /// Open connections, whether connected to a controller or not.
-    open: Vec<ConnectionId>,
+    pub(super) open: Vec<ConnectionId>,
     last: u64,
     /// Numbers of commands that are completed later, by connection and identifier.
-    deferred: BTreeMap<(ConnectionId, u16), u32>,
+    pub(super) deferred: BTreeMap<(ConnectionId, u16), u32>,
+    /// Pieces of an authentication's work that were done.
+    done: u8,
     out: Vec<u8>,
 }
 
 impl Bench {
-    fn new() -> Self {
-        let config = ServiceConfig { max_controllers: CONTROLLERS, ..ServiceConfig::default() };
+    pub(super) fn new(
+        config: ServiceConfig,
+        listeners: impl IntoIterator<Item = ListenerSpec>,
+    ) -> Self {
         let mut service = Service::new(config).expect("limits that can be");
         let regions = Arc::new(Regions::default());
         service.set_region_grants(Arc::<Regions>::clone(&regions));
         let now = Nanos(1 << 40);
-        for id in 0..LISTENERS {
-            service.add_listener(now, listener(id)).expect("a listener");
-        }
-        for (nqn, any) in SUBSYSTEMS.into_iter().zip([true, false]) {
-            service.add_subsystem(now, subsystem(nqn, any)).expect("a subsystem");
-            service.add_namespace(now, nqn, namespace(1)).expect("a namespace");
+        for listener in listeners {
+            service.add_listener(now, listener).expect("a listener");
         }
         let (open, deferred) = (Vec::new(), BTreeMap::new());
-        Self { service, regions, now, open, last: 0, deferred, out: Vec::new() }
+        Self { service, regions, now, open, last: 0, deferred, done: 0, out: Vec::new() }
     }
 
     /// Returns the open connection that `data` selects; `None` if none is open.
-    fn pick(&self, data: &mut &[u8]) -> Option<ConnectionId> {
+    pub(super) fn pick(&self, data: &mut &[u8]) -> Option<ConnectionId> {
         let index = usize::from(byte(data));
         self.open.get(index % self.open.len().max(1)).copied()
     }
 
-    /// Makes a new connection, with the command that comes first: Connect as a rule.
-    fn connect(&mut self, data: &mut &[u8]) {
-        if self.open.len() >= CONNECTIONS {
-            return;
+    /// Opens a connection unless `most` are open.
+    pub(super) fn open(&mut self, most: usize) -> Option<ConnectionId> {
+        if self.open.len() >= most {
+            return None;
         }
         self.last += 1;
-        let connection = ConnectionId(self.last);
-        self.open.push(connection);
+        self.open.push(ConnectionId(self.last));
+        self.open.last().copied()
+    }
+
+    /// Makes a new connection, with the command that comes first: Connect as a rule.
+    fn connect(&mut self, data: &mut &[u8]) {
+        let Some(connection) = self.open(CONNECTIONS) else { return };
         let (who, queue, bend) = (byte(data), byte(data), byte(data));
         let listener = ListenerId(u32::from(who >> 4 & 1));
-        let mut sqe = Sqe::new_zeroed();
-        // Opcode 7Fh, FCTYPE 01h; CDW10 31:16 is QID, CDW11 SQSIZE and CATTR, CDW12 KATO.
-        (sqe.opcode, sqe.flags) = (0x7f, 0x40);
-        sqe.nsid.set(1);
-        sqe.cdw10.set(u32::from(queue & 7) << 16);
-        sqe.cdw11.set(31 | 4 << 16);
-        sqe.cdw12.set(u32::from(queue >> 3) * 1000);
-        let mut block = [0_u8; 1024];
-        // HOSTID 15:0, CNTLID 17:16, SUBNQN 511:256, HOSTNQN 767:512.
-        block.iter_mut().take(16).for_each(|b| *b = 7);
+        let kato_ms = u32::from(queue >> 3) * 1000;
+        let connect = commands::connect(u16::from(queue & 7), 31, kato_ms, None);
+        let mut sqe = Sqe { flags: 0x40, ..connect };
         let cntlid = if queue & 7 == 0 { 0xffff } else { u16::from(bend >> 5) };
-        put(&mut block, 16, &cntlid.to_le_bytes());
-        put(&mut block, 256, pick_name(&SUBSYSTEMS, who).as_bytes());
-        put(&mut block, 512, pick_name(&HOSTS, who >> 2).as_bytes());
+        let (nqn, host) = (pick_name(&SUBSYSTEMS, who), pick_name(&HOSTS, who >> 2));
+        let mut block = commands::connect_data([7; 16], cntlid, nqn, host);
         if bend & 1 == 1 {
             let entry = bytes(data, 64);
             put(sqe.as_mut_bytes(), 0, entry);
@@ -189,20 +193,21 @@ impl Bench {
         assert!(matches!(reply, Reply::Done { .. }), "a deferred command on an I/O queue");
     }
 
-    fn pass(&mut self, data: &mut &[u8]) {
-        self.now = self.now + Duration::from_millis(u64::from(byte(data)) * 100);
+    /// Lets as many `steps` pass as the next byte says.
+    pub(super) fn pass(&mut self, data: &mut &[u8], step: Duration) {
+        self.now = self.now + step * u32::from(byte(data));
         if let Some(next) = self.service.tick(self.now) {
             assert!(next >= self.now, "a timer that is due stays so");
         }
     }
 
-    fn end(&mut self, data: &mut &[u8]) {
+    pub(super) fn end(&mut self, data: &mut &[u8]) {
         let Some(connection) = self.pick(data) else { return };
         self.close(connection);
     }
 
     /// Ends a connection, and forgets the commands that it waits for.
-    fn close(&mut self, connection: ConnectionId) {
+    pub(super) fn close(&mut self, connection: ConnectionId) {
         self.open.retain(|c| *c != connection);
         self.deferred.retain(|(c, _), _| *c != connection);
         self.service.disconnected(self.now, connection);
@@ -231,12 +236,12 @@ impl Bench {
         };
     }
 
-    /// Carries out the service's actions, until there are no more.
-    fn act(&mut self) {
+    /// Carries out the service's actions, `most` at the most, until there are no more.
+    pub(super) fn act(&mut self, most: usize) {
         let mut count = 0;
         while let Some(action) = self.service.poll_action() {
             count += 1;
-            assert!(count <= ACTIONS, "more than {ACTIONS} actions for one step");
+            assert!(count <= most, "more than {most} actions for one step");
             match action {
                 Action::Complete { connection, cid, .. } => {
                     let deferred = self.deferred.get_mut(&(connection, cid));
@@ -246,7 +251,10 @@ impl Bench {
                 Action::Close { connection, .. } => self.close(connection),
                 Action::Authenticate { connection } => {
                     let work = self.service.authentication_work(connection);
-                    assert!(work.is_none(), "no host has a secret");
+                    self.done = self.done.wrapping_add(u8::from(work.is_some()));
+                    let random = Random::new([self.done; RANDOM_BYTES]);
+                    let worked = work.map(|work| work.run(&random));
+                    self.service.authentication_worked(connection, worked);
                 }
                 Action::Abort { ticket, cid, .. } => self.service.abort_done(ticket, cid & 1 == 1),
                 Action::TableChanged { controller } => {
@@ -258,6 +266,7 @@ impl Bench {
 
     /// Checks the bounds of memory, and that grants of regions end with their controllers.
     fn check(&self) {
+        assert_eq!(self.done, 0, "no host has a secret");
         let regions = self.regions.state();
         assert_eq!(regions.strays, 0, "an end that was told twice, or of no grant");
         let there = |id: &ControllerId| self.service.controllers().any(|c| c.id == *id);

@@ -32,9 +32,7 @@ pub fn run(mut data: &[u8]) {
     let (settings, seed) = (byte(&mut data), byte(&mut data));
     let whole = stream(settings, data, None);
     let cut = stream(settings, data, Some(Chunks::new(seed)));
-    for sent in [&whole, &cut] {
-        check_pdus(sent, settings & 1 == 1);
-    }
+    [&whole, &cut].into_iter().for_each(|sent| check_pdus(sent, settings & 1 == 1));
     let same = without_echo(&whole) == without_echo(&cut);
     assert!(same, "the answer depends on how the stream is cut:\n{whole:02x?}\n{cut:02x?}");
 }
@@ -45,17 +43,11 @@ fn stream(settings: u8, stream: &[u8], chunks: Option<Chunks>) -> Vec<u8> {
     let digests = (settings & 8 != 0, settings & 16 != 0);
     if settings & 1 == 0 {
         let mut target = Target::new(pda, digests);
-        cut(stream, chunks, |chunk| {
-            target.feed(chunk);
-            target.open
-        });
+        cut(stream, chunks, |chunk| target.feed(chunk));
         target.sent
     } else {
         let mut host = Host::new(pda, digests);
-        cut(stream, chunks, |chunk| {
-            host.feed(chunk);
-            host.open
-        });
+        cut(stream, chunks, |chunk| host.feed(chunk));
         host.sent
     }
 }
@@ -119,7 +111,8 @@ impl Target {
         }
     }
 
-    fn feed(&mut self, mut chunk: &[u8]) {
+    /// Processes a chunk. Returns whether the connection is open.
+    fn feed(&mut self, mut chunk: &[u8]) -> bool {
         loop {
             let (arriving, before) = (self.connection.arriving(), chunk);
             match self.connection.next(&mut chunk) {
@@ -133,13 +126,11 @@ impl Target {
                 Err(violation) => {
                     assert!(arriving.is_none(), "data of a command cannot be wrong: {violation}");
                     drain(self.connection.tx(), &mut self.sent);
-                    self.open = false;
-                    let last = last_pdu(&self.sent);
-                    let answered = last == Some(PduType::C2hTermReq);
+                    let answered = last_pdu(&self.sent) == Some(PduType::C2hTermReq);
                     assert_eq!(answered, violation.answered, "{violation}");
                     let more = self.connection.next(&mut chunk);
                     assert!(matches!(more, Ok(None)), "input after a violation");
-                    return;
+                    return false;
                 }
             }
             let most = if self.connected { usize::from(ENTRIES) } else { 1 };
@@ -148,6 +139,7 @@ impl Target {
             drain(self.connection.tx(), &mut self.sent);
         }
         assert!(chunk.is_empty(), "{} bytes were not taken", chunk.len());
+        self.open
     }
 
     fn received(&mut self, event: Received<'_>) {
@@ -167,10 +159,8 @@ impl Target {
             Received::DataEnd { slot, digest_ok } => {
                 let coming = self.coming.remove(&slot).expect("an end that nobody waits for");
                 assert_eq!(coming.received, coming.length, "the end before all data");
-                let good = (0, Status::SUCCESS);
-                let bad = (0, Status::TRANSIENT_TRANSPORT_ERROR);
-                let (result, status) = if digest_ok { good } else { bad };
-                self.connection.complete(slot, result, status);
+                let bad = Status::TRANSIENT_TRANSPORT_ERROR;
+                self.connection.complete(slot, 0, if digest_ok { Status::SUCCESS } else { bad });
             }
             Received::GrantEnd { slot } => {
                 assert!(self.connection.grant(slot, STEP) > 0, "the next grant is due");
@@ -256,7 +246,8 @@ impl Host {
         Self { connection, commands: BTreeMap::new(), open: true, sent: Vec::new() }
     }
 
-    fn feed(&mut self, mut chunk: &[u8]) {
+    /// Processes a chunk. Returns whether the connection is open.
+    fn feed(&mut self, mut chunk: &[u8]) -> bool {
         loop {
             match self.connection.next(&mut chunk) {
                 Ok(Some(event)) => match event {
@@ -273,9 +264,8 @@ impl Host {
                 },
                 Ok(None) => break,
                 Err(_) => {
-                    self.open = false;
                     drain(self.connection.tx(), &mut self.sent);
-                    return;
+                    return false;
                 }
             }
             assert_eq!(self.connection.in_flight(), self.commands.len());
@@ -283,6 +273,7 @@ impl Host {
         }
         assert!(chunk.is_empty(), "{} bytes were not taken", chunk.len());
         drain(self.connection.tx(), &mut self.sent);
+        self.open
     }
 
     fn data(&self, cid: u16, offset: u32, bytes: &[u8]) {

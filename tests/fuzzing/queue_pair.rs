@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric::nvm::Transfer;
-use fabric::nvme::{Sqe, Status};
+use fabric::nvme::{SglKind, Sqe, Status};
 use fabric::queue::{CapsuleData, Fetch, Payload, Received, Remote, SlotId, Transport};
 use fabric::rdma::wire::private_data::{ConnectRequest, QueueLimits};
 use fabric::rdma::wire::{Batch, COMMAND_BYTES, Post, QueueParams, TargetQueue};
@@ -184,7 +184,10 @@ impl Bench {
         }
         match (transfer, data) {
             (Transfer::ToController(length), CapsuleData::None) if length > 0 => {
-                let remote = keyed(sqe);
+                let SglKind::Keyed { address, key, .. } = sqe.sgl.decode() else {
+                    unreachable!("its place was checked: {sqe:?}")
+                };
+                let remote = Remote { address, key };
                 self.coming.insert(slot, Coming { length, fetched: 0, remote });
                 if sqe.cdw15.get() & 1 == 0 {
                     self.queue.fetch(slot, length);
@@ -240,16 +243,4 @@ impl Bench {
             }
         }
     }
-}
-
-/// Returns the place in the host's memory that a keyed SGL descriptor names: address in bytes 7:0, key in
-/// bytes 14:11.
-fn keyed(sqe: &Sqe) -> Remote {
-    let entry = sqe.as_bytes();
-    let at = |start: usize, length: usize| {
-        let bytes = entry.iter().skip(start).take(length).rev();
-        bytes.fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
-    };
-    let (address, key) = (at(24, 8), u32::try_from(at(35, 4)).expect("four bytes"));
-    Remote { address, key }
 }

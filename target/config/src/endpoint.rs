@@ -127,22 +127,22 @@ mod tests {
     }
 
     #[test]
-    fn transports_have_ports_of_their_own() {
-        let of = |text: &str| text.parse::<Endpoint>().unwrap();
-        assert!(of("0.0.0.0:4420").collides_with(of("10.0.0.1:4420")));
-        assert!(of("rdma:0.0.0.0:4420").collides_with(of("rdma:10.0.0.1:4420")));
-        assert!(!of("rdma:0.0.0.0:4420").collides_with(of("10.0.0.1:4420")));
-        assert!(!of("rdma:10.0.0.1:4420").collides_with(of("rdma:10.0.0.1:4421")));
-        assert!(!of("rdma:[::]:4420").collides_with(of("rdma:10.0.0.1:4420")));
-        assert!(!of("[::]:4420").collides_with(of("0.0.0.0:4420")), "IPv6 alone");
-    }
-
-    #[test]
-    fn interfaces_have_link_local_addresses_of_their_own() {
-        let of = |text: &str| text.parse::<Endpoint>().unwrap();
-        let first = of("[fe80::1%eth0]:4420");
-        assert!(first.collides_with(first) && first.collides_with(of("[::]:4420")));
-        assert!(!first.collides_with(of("[fe80::1%eth1]:4420")));
-        assert!(!first.collides_with(of("rdma:[fe80::1%eth0]:4420")));
+    fn transports_and_interfaces_have_ports_of_their_own() {
+        for (a, b, collide) in [
+            ("0.0.0.0:4420", "10.0.0.1:4420", true),
+            ("rdma:0.0.0.0:4420", "rdma:10.0.0.1:4420", true),
+            ("rdma:0.0.0.0:4420", "10.0.0.1:4420", false),
+            ("rdma:10.0.0.1:4420", "rdma:10.0.0.1:4421", false),
+            ("rdma:[::]:4420", "rdma:10.0.0.1:4420", false),
+            // IPv6 alone.
+            ("[::]:4420", "0.0.0.0:4420", false),
+            ("[fe80::1%eth0]:4420", "[fe80::1%eth0]:4420", true),
+            ("[fe80::1%eth0]:4420", "[::]:4420", true),
+            ("[fe80::1%eth0]:4420", "[fe80::1%eth1]:4420", false),
+            ("[fe80::1%eth0]:4420", "rdma:[fe80::1%eth0]:4420", false),
+        ] {
+            let [one, other] = [a, b].map(|text| text.parse::<Endpoint>().unwrap());
+            assert_eq!(one.collides_with(other), collide, "{a} {b}");
+        }
     }
 }

@@ -81,190 +81,128 @@ fn the_documentation_names_every_setting_and_its_example_is_right() {
     }
 }
 
-/// Cases: a wrong text, the place of the error, and words of its message and remedy.
+/// Checks the error of each wrong text. A row of the table is `text => line:column: words`, with the error's place and
+/// with words of its message or remedy; the rest from the arrow on may have a line of its own. `; ` stands for the end
+/// of a line, and `$name` for one of `parts`. Each text gets the lines of `end`.
+pub(crate) fn check_errors(table: &str, parts: &[(&str, &str)], end: &str) {
+    let rows: Vec<&str> = table.trim().lines().map(str::trim).collect();
+    for row in rows.join("\n").replace("\n=>", " =>").lines() {
+        let (text, refusal) = row.split_once(" => ").unwrap();
+        let (place, words) = refusal.split_once(": ").unwrap();
+        let named = |text: String, (name, part): &(&str, &str)| text.replace(name, part);
+        let text = parts.iter().fold(text.to_owned(), named).replace("; ", "\n") + "\n" + end;
+        let errors = parse(&text).expect_err(row);
+        let [error] = &errors.errors[..] else { panic!("{row}\n{errors}") };
+        assert_eq!(format!("{}:{}", error.line, error.column), place, "{row}\n{errors}");
+        assert_eq!(Some(error.text.as_str()), text.lines().nth(error.line - 1), "{row}");
+        assert!(errors.to_string().replace('\n', "; ").contains(words), "{row}\n{errors}");
+    }
+}
+
+/// Parts of wrong texts.
+const PARTS: &[(&str, &str)] = &[
+    ("$host", "$subsystem; [[subsystem.host]]; nqn = \"nqn.2026-01.io.x:h\""),
+    ("$disk", "$subsystem; $next"),
+    ("$next", "[[subsystem.namespace]]"),
+    ("$subsystem", "[[subsystem]]; nqn = \"nqn.2026-01.io.x:a\""),
+    ("$null", "backend = \"null\"; size = \"4 KiB\""),
+    ("$memory", "backend = \"memory\"; size = \"1 MiB\""),
+    ("$file", "backend = \"file\"; path = \"/x\""),
+    ("$pmem", "backend = \"pmem\"; path = \"/x\""),
+    ("$policy", "[[policy]]; addresses = [\"10.0.0.0/8\""),
+    ("$short", "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec"),
+];
+
 #[test]
 fn errors_name_the_place_and_the_remedy() {
-    const H: &str = "nqn.2026-01.io.x:h";
-    let namespace = |lines: &str| with_namespace(lines);
-    let host = |lines: &str| {
-        let subsystem = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.host]]\n";
-        format!("{subsystem}nqn = \"{H}\"\n{lines}\n")
-    };
-    let cases: Vec<(String, (usize, usize), &str)> = vec![
-        ("[target]\ncoers = [0]".into(), (2, 1), "did you mean `cores`?"),
-        ("[target]\ncores = [0, 9]".into(), (2, 13), "choose from the CPUs that are online: 0-3"),
-        ("[target]\ncores = [1, 1]".into(), (2, 13), "names CPU 1 twice"),
-        ("[target]\ncores = []".into(), (1, 1), "cores = [0]"),
-        ("[target]\ncores = \"all\"".into(), (2, 9), "write cores = [ … ]"),
-        (format!("[target]\ncores = [{}]", "0, ".repeat(65)), (1, 1), "name at most 64"),
-        (
-            "[target]\nin_capsule_data = \"4 KiB\"\nrdma_in_capsule_data = \"8 KiB\"".into(),
-            (3, 24),
-            "write no more than in_capsule_data",
-        ),
-        ("[target]\nrdma_in_capsule_data = \"1000 B\"".into(), (2, 24), "write 992"),
-        ("[[listener]]\naddress = \"[::1]:4420\"\ntransport = \"udp\"".into(), (3, 13), "\"rdma\""),
-        (
-            "[[listener]]\naddress = \"[::]:1\"\ntransport = \"rdma\"\ntls = \"required\"".into(),
-            (4, 7),
-            "TLS is for TCP",
-        ),
-        ("[[listener]]\naddress = \"[::]:1\"\ntls = true".into(), (3, 7), "\"allowed\""),
-        ("[target]\npoll = \"sometimes\"".into(), (2, 8), "\"adaptive\", \"always\", \"never\""),
-        ("[target]\nclock = \"tsc\"".into(), (2, 9), "\"auto\", \"monotonic\""),
-        ("[target]\nkeyring = true".into(), (2, 11), "the name of a keyring: \".nvme\""),
-        ("[target]\nkeyring = \"\"".into(), (2, 11), "write \".nvme\""),
-        ("[target]\nkeyring = \"%:.nvme\"".into(), (2, 11), "write \".nvme\""),
-        ("[target]\npoll_time = 50".into(), (2, 13), "write \"50 s\" or \"50 ms\""),
-        ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),
-        ("[target]\nadmin_queue_depth = 31".into(), (2, 21), "from 32 to 4096"),
-        ("[target]\nadmin_queue_depth = 4097".into(), (2, 21), "from 32 to 4096"),
-        ("[target]\nretry_delays = \"1 s\"".into(), (2, 16), "[\"5 s\", \"30 s\", \"150 s\"]"),
-        ("[target]\nretry_delays = [\"1 s\", \"2 s\"]".into(), (2, 16), "three times"),
-        ("[target]\nretry_delays = [\"1 s\", \"2 s\", \"301 s\"]".into(), (2, 16), "\"5 min\""),
-        ("[target]\nretry_delays = [\"150 ms\", \"2 s\", \"3 s\"]".into(), (2, 16), "tenths"),
-        ("[target]\nretry_delays = [\"2 s\", \"1 s\", \"3 s\"]".into(), (2, 16), "none shorter"),
-        ("[target]\nretry_delays = [\"0 ns\", \"1 s\", \"3 s\"]".into(), (2, 16), "\"100 ms\""),
-        ("[target]\nmax_transfer = \"100 KiB\"".into(), (2, 16), "write \"128 KiB\""),
-        ("[target]\nmax_transfer = \"32 MiB\"".into(), (2, 16), "from \"4 KiB\" to \"16 MiB\""),
-        ("[target]\nin_capsule_data = \"1000 B\"".into(), (2, 19), "write 992"),
-        ("[target]\nio_memory = \"1 MiB\"".into(), (2, 13), "too small for transfers of 1 MiB"),
-        ("[target]\ncontrol = \"x.sock\"".into(), (2, 11), "begins with /"),
-        ("[target]\ndrain_time = \"10 s".into(), (2, 19), "expected `\"`"),
-        ("target = 1".into(), (1, 10), "[target] is a number, not a table"),
-        ("[[listener]]".into(), (1, 1), "add address = \"0.0.0.0:4420\""),
-        ("[[listener]]\naddress = \"localhost:1\"".into(), (2, 11), "an IP address and a port"),
-        ("[[listener]]\naddress = \"[::]:0\"".into(), (2, 11), "port 0"),
-        ("[[listener]]\naddress = \"[fe80::1]:1\"".into(), (2, 11), "\"[fe80::1%eth0]:1\""),
-        ("[[listener]]\naddress = \"[::1%lo]:1\"".into(), (2, 11), "write \"[::1]:1\""),
-        ("[[listener]]\naddress = \"[fe80::1%]:1\"".into(), (2, 11), "an IP address and a port"),
-        (
-            "[[listener]]\naddress = \"0.0.0.0:1\"\n[[listener]]\naddress = \"127.0.0.1:1\"".into(),
-            (4, 11),
-            "collides with listener 0.0.0.0:1",
-        ),
-        (
-            "[[listener]]\naddress = \"[::]:1\"\nsubsystems = [\"nqn.2026-01.io.x:b\"]".into(),
-            (3, 15),
-            "names a subsystem that does not exist",
-        ),
-        ("[listener]\naddress = \"[::]:1\"".into(), (1, 2), "write [[listener]]"),
-        ("[[subsystem]]\nnqn = \"disk\"".into(), (2, 7), "does not begin with \"nqn.\""),
-        (format!("[[subsystem]]\nnqn = \"{DISCOVERY_NQN}\""), (2, 7), "discovery"),
-        (
-            "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\nserial = \"S\"\n\
-             [[subsystem]]\nnqn = \"nqn.2026-01.io.x:b\"\nserial = \"S\""
-                .into(),
-            (6, 10),
-            "subsystems nqn.2026-01.io.x:a and nqn.2026-01.io.x:b would have the same serial number",
-        ),
-        (
-            // The serial number that follows from the NQN of the other.
-            "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\nserial = \"a4ee351875d65f1fb69b\"\n\
-             [[subsystem]]\nnqn = \"nqn.2026-01.io.sluicegate:disk1\""
-                .into(),
-            (5, 7),
-            "nqn.2026-01.io.x:a and nqn.2026-01.io.sluicegate:disk1 would have the same serial",
-        ),
-        (namespace("backend = \"null\""), (3, 1), "add size = \"4 GiB\""),
-        (namespace("backend = \"disk\""), (4, 11), "\"null\", \"memory\", \"file\""),
-        (namespace("backend = \"null\"\nsize = \"5000 B\""), (5, 8), "4096 or 8192"),
-        (
-            namespace("backend = \"null\"\nsize = \"4 GiB\"\nblock_size = 520"),
-            (6, 14),
-            "512 or 4096",
-        ),
-        (namespace("backend = \"null\"\nsize = \"4G\""), (5, 8), "4 GiB"),
-        (
-            namespace("backend = \"null\"\nsise = \"4 GiB\"\nsize = \"4 KiB\""),
-            (5, 1),
-            "mean `size`?",
-        ),
-        (namespace("backend = \"memory\"\nsize = \"4 KiB\"\npath = \"/x\""), (6, 1), "\"file\""),
-        (namespace("backend = \"nvme\"\ndevice = \"/dev/nvme0n1\""), (5, 10), "/dev/ng0n1"),
-        (namespace("backend = \"null\"\nsize = \"4 KiB\"\nnsid = 0"), (6, 8), "from 1 to"),
-        (namespace("backend = \"null\"\nsize = \"4 KiB\"\nuuid = \"1\""), (6, 8), "not a UUID"),
-        (
-            namespace("backend = \"null\"\nsize = \"4 KiB\"\nhosts = [\"nqn.2026-01.io.x:h\"]"),
-            (6, 10),
-            "never sees the namespace",
-        ),
-        (host("addresses = [\"192.0.2.7/24\"]"), (5, 13), "which has bits beyond its prefix"),
-        (host("addresses = [\"192.0.2\"]"), (5, 13), "names \"192.0.2\", which is no IP address"),
-        (host("addresses = [7]"), (5, 13), "names a number"),
-        (host("addresses = []"), (5, 13), "1 to 256 addresses"),
-        (host("addresses = \"192.0.2.7\""), (5, 13), "is a string, not a list"),
-        (host("adresses = [\"192.0.2.7\"]"), (5, 1), "did you mean `addresses`?"),
-        (
-            host("")
-                .replace("[[subsystem.host]]", &format!("hosts = [\"{H}\"]\n[[subsystem.host]]")),
-            (5, 7),
-            "host nqn.2026-01.io.x:h occurs twice",
-        ),
-        (
-            "[[policy]]\naddresses = [\"10.0.0.0/8\", \"192.0.2.7\"]\nclass = \"low\"\n\
-             [[policy]]\naddresses = [\"10.0.0.0/8\"]\nclass = \"high\"\n"
-                .to_owned(),
-            (4, 1),
-            "any host from 10.0.0.0/8",
-        ),
-        (
-            namespace("backend = \"null\"\nsize = \"4 KiB\"\nnsid = 1")
-                + &namespace("backend = \"null\"\nsize = \"4 KiB\""),
-            (8, 7),
-            "subsystem nqn.2026-01.io.x:a occurs twice",
-        ),
-        (
-            namespace("backend = \"file\"\npath = \"/x\"")
-                + "[[subsystem.namespace]]\nbackend = \"block\"\npath = \"/x\"",
-            (6, 1),
-            "two namespaces have /x, and one writes to it",
-        ),
-        (
-            namespace("backend = \"file\"\npath = \"/x\"")
-                + "[[subsystem.namespace]]\nread_only = true\nbackend = \"file\"\npath = \"//x/.\"",
-            (6, 1),
-            "two namespaces have //x/., which /x is too, and one writes to it",
-        ),
-        (
-            namespace("backend = \"file\"\npath = \"/a/x\"\nread_only = true")
-                + "[[subsystem.namespace]]\nbackend = \"file\"\npath = \"/a/b/../x\"",
-            (7, 1),
-            "two namespaces have /a/b/../x, which /a/x is too, and one writes to it",
-        ),
-        (
-            "[target]\nstate = \"/a/state\"\n".to_owned()
-                + &namespace("backend = \"file\"\npath = \"/a/../a/state\"\nread_only = true"),
-            (5, 1),
-            "/a/../a/state is the state file",
-        ),
-        (
-            namespace("backend = \"file\"\npath = \"/x\"\ncreate = true"),
-            (6, 10),
-            "`create` is set, and `size` is not",
-        ),
-        (
-            namespace(
-                "backend = \"file\"\npath = \"/x\"\nread_only = true\nsize = \"4 KiB\"\ncreate = true",
-            ),
-            (3, 1),
-            "`create` is set, and so is `read_only`",
-        ),
-        (
-            namespace("backend = \"null\"\nsize = \"4 KiB\"\nnsid = 7")
-                + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = \"4 KiB\"\nnsid = 7",
-            (10, 8),
-            "nsid 7 occurs twice",
-        ),
-    ];
-    for (text, place, words) in cases {
-        let errors = parse(&text).expect_err(&text);
-        let first = &errors.errors[0];
-        assert_eq!((first.line, first.column), place, "{text}\n{errors}");
-        assert!(errors.to_string().contains(words), "{text}\n{errors}");
-        let line = text.lines().nth(first.line - 1).unwrap();
-        assert_eq!(first.text, line);
-    }
+    let table = r#"
+        [target]; coers = [0] => 2:1: did you mean `cores`?
+        [target]; cores = [0, 9] => 2:13: choose from the CPUs that are online: 0-3
+        [target]; cores = [1, 1] => 2:13: names CPU 1 twice
+        [target]; cores = [] => 1:1: cores = [0]
+        [target]; cores = "all" => 2:9: write cores = [ … ]
+        [target]; in_capsule_data = "4 KiB"; rdma_in_capsule_data = "8 KiB" => 3:24: write no more than in_capsule_data
+        [target]; rdma_in_capsule_data = "1000 B" => 2:24: write 992
+        [[listener]]; address = "[::1]:4420"; transport = "udp" => 3:13: "rdma"
+        [[listener]]; address = "[::]:1"; transport = "rdma"; tls = "required" => 4:7: TLS is for TCP
+        [[listener]]; address = "[::]:1"; tls = true => 3:7: "allowed"
+        [target]; poll = "sometimes" => 2:8: "adaptive", "always", "never"
+        [target]; clock = "tsc" => 2:9: "auto", "monotonic"
+        [target]; keyring = true => 2:11: the name of a keyring: ".nvme"
+        [target]; keyring = "" => 2:11: write ".nvme"
+        [target]; keyring = "%:.nvme" => 2:11: write ".nvme"
+        [target]; poll_time = 50 => 2:13: write "50 s" or "50 ms"
+        [target]; queue_depth = 1 => 2:15: from 2 to 1024
+        [target]; admin_queue_depth = 31 => 2:21: from 32 to 4096
+        [target]; admin_queue_depth = 4097 => 2:21: from 32 to 4096
+        [target]; retry_delays = "1 s" => 2:16: ["5 s", "30 s", "150 s"]
+        [target]; retry_delays = ["1 s", "2 s"] => 2:16: three times
+        [target]; retry_delays = ["1 s", "2 s", "301 s"] => 2:16: "5 min"
+        [target]; retry_delays = ["150 ms", "2 s", "3 s"] => 2:16: tenths
+        [target]; retry_delays = ["2 s", "1 s", "3 s"] => 2:16: none shorter
+        [target]; retry_delays = ["0 ns", "1 s", "3 s"] => 2:16: "100 ms"
+        [target]; max_transfer = "100 KiB" => 2:16: write "128 KiB"
+        [target]; max_transfer = "32 MiB" => 2:16: from "4 KiB" to "16 MiB"
+        [target]; in_capsule_data = "1000 B" => 2:19: write 992
+        [target]; io_memory = "1 MiB" => 2:13: too small for transfers of 1 MiB
+        [target]; control = "x.sock" => 2:11: begins with /
+        [target]; drain_time = "10 s => 2:19: expected `"`
+        target = 1 => 1:10: [target] is a number, not a table
+        [[listener]] => 1:1: add address = "0.0.0.0:4420"
+        [[listener]]; address = "localhost:1" => 2:11: an IP address and a port
+        [[listener]]; address = "[::]:0" => 2:11: port 0
+        [[listener]]; address = "[fe80::1]:1" => 2:11: "[fe80::1%eth0]:1"
+        [[listener]]; address = "[::1%lo]:1" => 2:11: write "[::1]:1"
+        [[listener]]; address = "[fe80::1%]:1" => 2:11: an IP address and a port
+        [[listener]]; address = "0.0.0.0:1"; [[listener]]; address = "127.0.0.1:1"
+            => 4:11: collides with listener 0.0.0.0:1
+        [[listener]]; address = "[::]:1"; subsystems = ["nqn.2026-01.io.x:b"]
+            => 3:15: names a subsystem that does not exist
+        [listener]; address = "[::]:1" => 1:2: write [[listener]]
+        [[subsystem]]; nqn = "disk" => 2:7: does not begin with "nqn."
+        [[subsystem]]; nqn = "nqn.2014-08.org.nvmexpress.discovery" => 2:7: discovery
+        $subsystem; serial = "S"; [[subsystem]]; nqn = "nqn.2026-01.io.x:b"; serial = "S"
+            => 6:10: subsystems nqn.2026-01.io.x:a and nqn.2026-01.io.x:b would have the same serial number
+        $subsystem; serial = "a4ee351875d65f1fb69b"; [[subsystem]]; nqn = "nqn.2026-01.io.sluicegate:disk1"
+            => 5:7: nqn.2026-01.io.x:a and nqn.2026-01.io.sluicegate:disk1 would have the same serial
+        $disk; backend = "null" => 3:1: add size = "4 GiB"
+        $disk; backend = "disk" => 4:11: "null", "memory", "file"
+        $disk; backend = "null"; size = "5000 B" => 5:8: 4096 or 8192
+        $disk; backend = "null"; size = "4 GiB"; block_size = 520 => 6:14: 512 or 4096
+        $disk; backend = "null"; size = "4G" => 5:8: 4 GiB
+        $disk; backend = "null"; sise = "4 GiB"; size = "4 KiB" => 5:1: mean `size`?
+        $disk; backend = "memory"; size = "4 KiB"; path = "/x" => 6:1: "file"
+        $disk; backend = "nvme"; device = "/dev/nvme0n1" => 5:10: /dev/ng0n1
+        $disk; $null; nsid = 0 => 6:8: from 1 to
+        $disk; $null; uuid = "1" => 6:8: not a UUID
+        $disk; $null; hosts = ["nqn.2026-01.io.x:h"] => 6:10: never sees the namespace
+        $host; addresses = ["192.0.2.7/24"] => 5:13: which has bits beyond its prefix
+        $host; addresses = ["192.0.2"] => 5:13: names "192.0.2", which is no IP address
+        $host; addresses = [7] => 5:13: names a number
+        $host; addresses = [] => 5:13: 1 to 256 addresses
+        $host; addresses = "192.0.2.7" => 5:13: is a string, not a list
+        $host; adresses = ["192.0.2.7"] => 5:1: did you mean `addresses`?
+        $subsystem; hosts = ["nqn.2026-01.io.x:h"]; [[subsystem.host]]; nqn = "nqn.2026-01.io.x:h"
+            => 5:7: host nqn.2026-01.io.x:h occurs twice
+        $policy, "192.0.2.7"]; class = "low"; $policy]; class = "high" => 4:1: any host from 10.0.0.0/8
+        $disk; $null; nsid = 1; $disk; $null => 8:7: subsystem nqn.2026-01.io.x:a occurs twice
+        $disk; $file; $next; backend = "block"; path = "/x"
+            => 6:1: two namespaces have /x, and one writes to it
+        $disk; $file; $next; read_only = true; backend = "file"; path = "//x/."
+            => 6:1: two namespaces have //x/., which /x is too, and one writes to it
+        $disk; backend = "file"; path = "/a/x"; read_only = true; $next; backend = "file"; path = "/a/b/../x"
+            => 7:1: two namespaces have /a/b/../x, which /a/x is too, and one writes to it
+        [target]; state = "/a/state"; $disk; backend = "file"; path = "/a/../a/state"; read_only = true
+            => 5:1: /a/../a/state is the state file
+        $disk; $file; create = true => 6:10: `create` is set, and `size` is not
+        $disk; $file; read_only = true; size = "4 KiB"; create = true => 3:1: `create` is set, and so is `read_only`
+        $disk; $null; nsid = 7; $next; $null; nsid = 7 => 10:8: nsid 7 occurs twice
+        "#;
+    check_errors(table, PARTS, "");
+    // Each of the CPUs is wrong, too.
+    let errors = parse(&format!("[target]\ncores = [{}]", "0, ".repeat(65))).unwrap_err();
+    assert_eq!((errors.errors[0].line, errors.errors[0].column), (1, 1), "{errors}");
+    assert!(errors.to_string().contains("name at most 64"), "{errors}");
 }
 
 #[test]
@@ -275,81 +213,42 @@ fn all_errors_are_named_at_once_in_the_order_of_the_file() {
     assert_eq!(lines, [2, 3, 4, 5, 6], "{errors}");
 }
 
-/// Cases: a text with one slip, and words of the one error that it may bring.
+/// Checks that a slip does not bring other errors.
 #[test]
 fn one_slip_is_one_error() {
-    let nqn = "nqn.2026-01.io.x:a";
-    let host = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
-    let short = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec";
-    let disk = |lines: &str| with_namespace(lines);
-    let with_one = |lines: &str| disk("backend = \"memory\"\nsize = \"1 MiB\"") + lines;
-    for (text, words) in [
-        ("[target]\ncores = [-1]".to_owned(), "an entry of `cores` is -1"),
-        ("[target]\ncores = [\"0\"]".into(), "an entry of `cores` is a string"),
-        ("[target]\ncores = [-1, 2]".into(), "an entry of `cores` is -1"),
-        ("[target]\nio_memory = \"1 MiB\"\nmax_transfer = \"64 kib\"".into(), "max_transfer"),
-        ("[target]\nmax_transfer = \"16 MiB\"\nio_memory = \"1 GB/s\"".into(), "io_memory"),
-        (disk("size = \"4 GiB\"\nblock_size = 512"), "has no `backend`"),
-        (disk("backend = \"disk\"\npath = \"/x\""), "`backend` is \"disk\""),
-        (disk("backend = \"null\"\nsize = \"4608 B\"\nblock_size = \"half\""), "`block_size`"),
-        (disk("backend = \"pmem\"\nsize = \"1 GiB\""), "has no `path`"),
-        (disk("backend = \"pmem\"\npath = \"/x\"\ndirect = true"), "`direct` belongs to"),
-        (disk("backend = \"pmem\"\npath = \"/x\"\ndevice = \"/x\""), "a DAX device is `path`"),
-        (disk("backend = \"pmem\"\npath = \"/x\"\nchannels = 3"), "`channels` belongs to"),
-        (
-            disk("backend = \"pmem\"\npath = \"/x\"\nsize = \"4608 B\""),
-            "not a multiple of block_size",
-        ),
-        (disk("backend = \"pmem\"\npath = \"/x\"\ncreate = true"), "`size` is not"),
-        (disk("backend = \"pmem\"\npath = \"/x\"\nblock_size = 1024"), "`block_size`"),
-        (disk("backend = \"memory\"\nsize = \"1 MiB\"\npath = \"/x\""), "and \"pmem\""),
-        (
-            disk("backend = \"file\"\npath = \"/x\"\nsize = \"4608 B\"\nblock_size = 7"),
-            "`block_size`",
-        ),
-        (
-            format!("[[subsystem]]\nnqn = \"{nqn}\"\nhosts = [\"{short}\"]\n")
-                + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = \"4 KiB\"\n"
-                + &format!("hosts = [\"{host}\"]"),
-            "no whole UUID",
-        ),
-        (
-            format!("[[listener]]\naddress = \"0.0.0.0:1\"\nsubsystems = [\"{nqn}\"]\n")
-                + "[[subsystem]]\nnqn = \"nqn.2026-1.io.x:a\"",
-            "a date of the form yyyy-mm",
-        ),
-        (
-            format!("[[session]]\nname = \"{nqn}/1\"\nreserve = {{ commands = 5 }}\n")
-                + &disk("backend = \"null\"\nsize = \"4 G\""),
-            "not a size",
-        ),
-        (
-            format!("[[policy]]\nsubsystem = \"{nqn}\"\nnsid = 1\nclass = \"low\"\n")
-                + &disk("backend = \"null\"\nsize = \"4 G\""),
-            "not a size",
-        ),
-        (
-            with_one(&format!("[[policy]]\nsubsystem = \"{nqn}\"\nnsid = 0\nclass = \"low\"")),
-            "`nsid` is 0",
-        ),
-        (
-            with_one("[[policy]]\nsubsystem = \"disk\"\nnsid = 1\nclass = \"low\""),
-            "`subsystem` is \"disk\"",
-        ),
-        (
-            with_one("[[policy]]\nclass = \"low\"\n[[policy]]\nhost = \"h\"\nclass = \"high\""),
-            "`host` is \"h\"",
-        ),
-        (
-            with_one(&format!("[[session]]\nname = \"{nqn}/1\""))
-                + "\nreserve = { time = \"2 s\", period = \"5\" }",
-            "`period` is \"5\"",
-        ),
-    ] {
-        let errors = parse(&text).expect_err(&text);
-        assert_eq!(errors.errors.len(), 1, "{text}\n{errors}");
-        assert!(errors.to_string().contains(words), "{text}\n{errors}");
-    }
+    let table = r#"
+        [target]; cores = [-1] => 2:10: an entry of `cores` is -1
+        [target]; cores = ["0"] => 2:10: an entry of `cores` is a string
+        [target]; cores = [-1, 2] => 2:10: an entry of `cores` is -1
+        [target]; io_memory = "1 MiB"; max_transfer = "64 kib" => 3:16: max_transfer
+        [target]; max_transfer = "16 MiB"; io_memory = "1 GB/s" => 3:13: io_memory
+        $disk; size = "4 GiB"; block_size = 512 => 3:1: has no `backend`
+        $disk; backend = "disk"; path = "/x" => 4:11: `backend` is "disk"
+        $disk; backend = "null"; size = "4608 B"; block_size = "half" => 6:14: `block_size`
+        $disk; backend = "pmem"; size = "1 GiB" => 3:1: has no `path`
+        $disk; $pmem; direct = true => 6:1: `direct` belongs to
+        $disk; $pmem; device = "/x" => 6:1: a DAX device is `path`
+        $disk; $pmem; channels = 3 => 6:1: `channels` belongs to
+        $disk; $pmem; size = "4608 B" => 6:8: not a multiple of block_size
+        $disk; $pmem; create = true => 6:10: `size` is not
+        $disk; $pmem; block_size = 1024 => 6:14: `block_size`
+        $disk; $memory; path = "/x" => 6:1: and "pmem"
+        $disk; $file; size = "4608 B"; block_size = 7 => 7:14: `block_size`
+        $subsystem; hosts = ["$short"]; $next; $null; hosts = ["$short-11d0-a765-00a0c91e6bf6"]
+            => 3:10: no whole UUID
+        [[listener]]; address = "[::]:1"; subsystems = ["nqn.2026-01.io.x:a"]; [[subsystem]]; nqn = "nqn.2026-1.io.x:a"
+            => 5:7: a date of the form yyyy-mm
+        [[session]]; name = "nqn.2026-01.io.x:a/1"; reserve = { commands = 5 }; $disk; backend = "null"; size = "4 G"
+            => 8:8: not a size
+        [[policy]]; subsystem = "nqn.2026-01.io.x:a"; nsid = 1; class = "low"; $disk; backend = "null"; size = "4 G"
+            => 9:8: not a size
+        $disk; $memory; [[policy]]; subsystem = "nqn.2026-01.io.x:a"; nsid = 0; class = "low" => 8:8: `nsid` is 0
+        $disk; $memory; [[policy]]; subsystem = "disk"; nsid = 1; class = "low" => 7:13: `subsystem` is "disk"
+        $disk; $memory; [[policy]]; class = "low"; [[policy]]; host = "h"; class = "high" => 9:8: `host` is "h"
+        $disk; $memory; [[session]]; name = "nqn.2026-01.io.x:a/1"; reserve = { time = "2 s", period = "5" }
+            => 8:36: `period` is "5"
+        "#;
+    check_errors(table, PARTS, "");
 }
 
 #[test]
@@ -363,6 +262,21 @@ fn sizes_end_where_a_backend_does() {
         let wanted = format!("write a size from \"4 KiB\" to \"{most}\"");
         assert!(errors.to_string().contains(&wanted), "{errors}");
         parse(&with_namespace(&format!("{backend}\nsize = \"{most}\""))).unwrap();
+    }
+}
+
+#[test]
+fn regions_and_links_are_as_many_as_metrics_can_hold() {
+    for (table, lines, words) in [
+        ("region", "size = \"4 KiB\"\n", "more than 256 regions"),
+        ("link", "", "more than 256 links"),
+    ] {
+        let many = |count: usize| -> String {
+            (0..count).map(|n| format!("[[{table}]]\nname = \"x{n}\"\n{lines}")).collect()
+        };
+        parse(&many(256)).unwrap_or_else(|errors| panic!("{errors}"));
+        let errors = parse(&many(257)).unwrap_err();
+        assert!(errors.to_string().contains(words), "{errors}");
     }
 }
 
@@ -386,85 +300,20 @@ fn deep_nesting_is_an_error_and_no_overflow() {
 
 /// Makes words that occur in configurations, so that random texts get far.
 fn snippet() -> impl Strategy<Value = String> {
-    let words = [
-        "[target]\n",
-        "[[listener]]\n",
-        "[[subsystem]]\n",
-        "[[subsystem.namespace]]\n",
-        "[qos]\n",
-        "[[session]]\n",
-        "[[policy]]\n",
-        "[network]\n",
-        "[[link]]\n",
-        "[network.classes]\n",
-        "[pmem]\n",
-        "[[region]]\n",
-        "reserve = ",
-        "limit = ",
-        "create = ",
-        "period = ",
-        "capacity = ",
-        "\"10 Gbit/s\"",
-        "classes = ",
-        "high = ",
-        "{ share = 3 }",
-        "{ rate = \"2 Gbit/s\" }",
-        "{ latency = \"2 ms\" }",
-        "\"free\"",
-        "link = ",
-        "\"default\"",
-        "name = ",
-        "parent = ",
-        "\"gold\"",
-        "window = ",
-        "latency_target = ",
-        "\"adaptive\"",
-        "\"5 ms\"",
-        "weights = [3, 2, 1]",
-        "operations = ",
-        "credit_share = ",
-        "commands = ",
-        "reserve = ",
-        "\"50 %\"",
-        "class = ",
-        "\"high\"",
-        "cores = ",
-        "poll = ",
-        "io_memory = ",
-        "address = ",
-        "nqn = ",
-        "backend = ",
-        "size = ",
-        "nsid = ",
-        "hosts = ",
-        "uuid = ",
-        "path = ",
-        "\"4 GiB\"",
-        "\"memory\"",
-        "\"file\"",
-        "\"nvme\"",
-        "\"0.0.0.0:4420\"",
-        "\"nqn.2026-01.io.x:a\"",
-        "[0, 1]",
-        "[",
-        "]",
-        "{",
-        "}",
-        "\n",
-        "\n",
-        "=",
-        "\"",
-        "'''",
-        "0x7fffffffffffffffffffffff",
-        "-1",
-        "1.5",
-        "true",
-        "1979-05-27",
-        ".",
-        "\\u",
-    ];
+    let tables = "[target] [[listener]] [[subsystem]] [[subsystem.namespace]] [qos] [[session]] [[policy]] \
+                  [network] [[link]] [network.classes] [pmem] [[region]]";
+    let keys = "reserve limit create period capacity classes high link name parent window latency_target operations \
+                credit_share commands reserve class cores poll io_memory address nqn backend size nsid hosts uuid path";
+    let values = r#""10 Gbit/s"|{ share = 3 }|{ rate = "2 Gbit/s" }|{ latency = "2 ms" }|"free"|"default"|"gold"
+        |"adaptive"|"5 ms"|weights = [3, 2, 1]|"50 %"|"high"|"4 GiB"|"memory"|"file"|"nvme"|"0.0.0.0:4420"
+        |"nqn.2026-01.io.x:a"|[0, 1]|[|]|{|}|=|"|'''|0x7fffffffffffffffffffffff|-1|1.5|true|1979-05-27|.|\u"#;
+    let tables = tables.split_whitespace().map(|table| format!("{table}\n"));
+    let keys = keys.split_whitespace().map(|key| format!("{key} = "));
+    let values = values.split('|').map(|value| value.trim().to_owned());
+    let ends = ["\n", "\n"].map(str::to_owned);
+    let words: Vec<String> = tables.chain(keys).chain(values).chain(ends).collect();
     prop_oneof![
-        8 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned),
+        8 => proptest::sample::select(words),
         1 => "\\PC{0,8}",
     ]
 }

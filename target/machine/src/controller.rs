@@ -150,90 +150,59 @@ pub(crate) fn check_controllers(view: &View) -> Result<Vec<Finding>, Unreadable>
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable, Wrong};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
-    fn controller(changed: &[(&str, &str)]) -> Tree {
-        let files = [
-            ("transport", "tcp"),
-            ("address", "traddr=192.0.2.1,trsvcid=4421,src_addr=192.0.2.9\n"),
-            ("subsysnqn", "nqn.2026-01.io.x:a"),
-            ("state", "live\n"),
-            ("ctrl_loss_tmo", "600\n"),
-            ("reconnect_delay", "10\n"),
-            ("queue_count", "9\n"),
-            ("cntrltype", "io"),
-        ];
-        let tree = Tree::new(&[("sys/devices/system/cpu/online", "0-7")]);
-        let tree = tree.with("sys/class/nvme/nvme0/transport", "pcie");
+    /// Makes a machine with eight CPUs and these files of a controller.
+    fn controller(files: &[(&str, &str)]) -> Tree {
+        let tree = Tree::whole().with("sys/devices/system/cpu/online", "0-7");
         let write = |tree: Tree, (file, text): &(&str, &str)| {
             tree.with(&format!("sys/class/nvme/nvme1/{file}"), text)
         };
-        changed.iter().fold(files.iter().fold(tree, write), write)
+        files.iter().fold(tree, write)
     }
 
     #[test]
-    fn controller_with_defaults_is_good() {
-        let found = "live, target 192.0.2.1, 8 I/O queues, reconnects for 600 s";
-        let findings = check_controllers(&controller(&[]).view()).unwrap();
-        assert_eq!(findings.len(), 1, "{findings:?}");
-        assert_finding(&findings, Good, "nvme1", found, "");
-        let endless = controller(&[("ctrl_loss_tmo", "off")]);
-        assert_finding(&check_controllers(&endless.view()).unwrap(), Good, "nvme1", "no limit", "");
-    }
-
-    #[test]
-    fn lost_target_is_wrong() {
-        for state in ["connecting", "resetting", "dead"] {
-            let findings = check_controllers(&controller(&[("state", state)]).view()).unwrap();
-            assert_finding(&findings, Wrong, "nvme1", state, "journalctl -k -g nvme1");
-        }
-    }
-
-    #[test]
-    fn short_reconnects_are_faults() {
-        for (file, text, verdict, remedy) in [
-            ("ctrl_loss_tmo", "0", Wrong, "echo 600 > /sys/class/nvme/nvme1/ctrl_loss_tmo"),
-            ("ctrl_loss_tmo", "60", Improvable, "echo 600 > /sys/class/nvme/nvme1/ctrl_loss_tmo"),
-            (
-                "reconnect_delay",
-                "30",
-                Improvable,
-                "echo 10 > /sys/class/nvme/nvme1/reconnect_delay",
-            ),
+    fn faults_of_a_controller_have_their_remedies() {
+        let good = "live, target 192.0.2.1, 2 I/O queues, reconnects for 600 s";
+        let log = "journalctl -k -g nvme1";
+        let longer = "echo 600 > /sys/class/nvme/nvme1/ctrl_loss_tmo";
+        let sooner = "echo 10 > /sys/class/nvme/nvme1/reconnect_delay";
+        let connect = "nvme connect -t tcp -a 192.0.2.1 -s 4421 -n nqn.2026-01.io.x:a -i 8";
+        for (file, text, verdict, found, remedy) in [
+            ("state", "live\n", Good, good, ""),
+            ("state", "connecting", Wrong, "connecting", log),
+            ("state", "resetting", Wrong, "resetting", log),
+            ("state", "dead", Wrong, "dead", log),
+            ("ctrl_loss_tmo", "off", Good, "no limit", ""),
+            ("ctrl_loss_tmo", "0", Wrong, "after 0 s", longer),
+            ("ctrl_loss_tmo", "60", Improvable, "after 60 s", longer),
+            ("reconnect_delay", "30", Improvable, "30 s", sooner),
+            ("queue_count", "2", Improvable, "8 CPUs share", connect),
         ] {
-            let findings = check_controllers(&controller(&[(file, text)]).view()).unwrap();
-            assert_finding(&findings, verdict, "nvme1", text, remedy);
+            let findings = controller(&[(file, text)]).check(check_controllers);
+            assert_eq!(findings.has(verdict, "nvme1", found, remedy).0.len(), 1, "{file} {text}");
         }
-    }
-
-    #[test]
-    fn few_queues_are_improvable() {
-        let findings = check_controllers(&controller(&[("queue_count", "2")]).view()).unwrap();
-        let remedy = "nvme connect -t tcp -a 192.0.2.1 -s 4421 -n nqn.2026-01.io.x:a -i 8";
-        assert_finding(&findings, Improvable, "nvme1", "8 CPUs share", remedy);
-        for good in [
-            [("queue_count", "3"), ("cntrltype", "io")],
-            [("queue_count", "1"), ("cntrltype", "discovery")],
-        ] {
-            let findings = check_controllers(&controller(&good).view()).unwrap();
-            assert_finding(&findings, Good, "nvme1", "live", "");
-        }
+        let discovery = controller(&[("queue_count", "1"), ("cntrltype", "discovery")]);
+        discovery.check(check_controllers).has(Good, "nvme1", "live", "");
     }
 
     #[test]
     fn one_identifier_has_one_name() {
-        let with = |nqn, id| {
-            controller(&[("hostnqn", "nqn.2026-01.io.x:h"), ("hostid", "id-1")])
+        for (nqn, id, is_shared) in [
+            ("nqn.2026-01.io.x:h", "id-2", true),
+            ("nqn.2026-01.io.x:g", "id-1", true),
+            ("nqn.2026-01.io.x:h", "id-1", false),
+            ("nqn.2026-01.io.x:g", "id-2", false),
+        ] {
+            let tree = controller(&[("hostnqn", "nqn.2026-01.io.x:h"), ("hostid", "id-1")])
                 .with("sys/class/nvme/nvme2/transport", "tcp")
                 .with("sys/class/nvme/nvme2/hostnqn", nqn)
-                .with("sys/class/nvme/nvme2/hostid", id)
-        };
-        for (nqn, id) in [("nqn.2026-01.io.x:h", "id-2"), ("nqn.2026-01.io.x:g", "id-1")] {
-            let findings = check_identities(&with(nqn, id).view()).unwrap();
-            assert_finding(&findings, Wrong, "host identity", id, "nvme list-subsys");
-        }
-        for (nqn, id) in [("nqn.2026-01.io.x:h", "id-1"), ("nqn.2026-01.io.x:g", "id-2")] {
-            assert!(check_identities(&with(nqn, id).view()).unwrap().is_empty());
+                .with("sys/class/nvme/nvme2/hostid", id);
+            let findings = tree.check(check_identities);
+            assert_eq!(findings.0.len(), usize::from(is_shared), "{nqn} {id}");
+            if is_shared {
+                findings.has(Wrong, "host identity", id, "nvme list-subsys");
+            }
         }
     }
 }

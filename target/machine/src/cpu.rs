@@ -63,36 +63,30 @@ pub(crate) fn check_huge_pages(view: &View) -> Result<Vec<Finding>, Unreadable> 
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
     #[test]
     fn one_slow_governor_is_improvable() {
-        let tree = Tree::new(&[
-            ("sys/devices/system/cpu/online", "0-2"),
-            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
-            ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
-        ]);
-        let findings = check_governor(&tree.view()).unwrap();
-        assert_finding(&findings, Good, "governor", "performance on 2 CPUs", "");
+        let tree = Tree::whole().with("sys/devices/system/cpu/online", "0-2");
+        tree.check(check_governor).has(Good, "governor", "performance on 2 CPUs", "");
         let tree = tree.with("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "powersave");
-        let findings = check_governor(&tree.view()).unwrap();
         let found = "performance on 2 CPUs, powersave on 1 CPUs";
-        assert_finding(&findings, Improvable, "governor", found, "echo performance | tee /sys/");
+        let remedy = "echo performance | tee /sys/";
+        tree.check(check_governor).has(Improvable, "governor", found, remedy);
     }
 
     #[test]
     fn unused_huge_pages_are_improvable() {
-        for (total, free, verdict, found) in [
-            (0, 0, Good, "none are reserved"),
-            (512, 512, Improvable, "512 of 2 MiB"),
-            (512, 0, Good, "other programs"),
+        for (total, free, verdict, found, remedy) in [
+            (0, 0, Good, "none are reserved", ""),
+            (512, 512, Improvable, "512 of 2 MiB", "vm.nr_hugepages=0"),
+            (512, 0, Good, "other programs", ""),
         ] {
             let text = format!(
                 "MemTotal: 16 kB\nHugePages_Total: {total}\nHugePages_Free: {free}\nHugepagesize: 2048 kB\n"
             );
-            let findings = check_huge_pages(&Tree::new(&[("proc/meminfo", &text)]).view()).unwrap();
-            let remedy = if verdict == Good { "" } else { "vm.nr_hugepages=0" };
-            assert_finding(&findings, verdict, "huge pages", found, remedy);
+            let tree = Tree::new(&[("proc/meminfo", &text)]);
+            tree.check(check_huge_pages).has(verdict, "huge pages", found, remedy);
         }
     }
 }

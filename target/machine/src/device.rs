@@ -96,11 +96,11 @@ pub(crate) fn find_slow_link(view: &View, device: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable, Wrong};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
     #[test]
     fn scheduler_of_a_disk_without_heads_is_improvable() {
-        let tree = Tree::new(&[
+        let findings = Tree::new(&[
             ("sys/block/nvme0n1/queue/scheduler", "none [mq-deadline] kyber\n"),
             ("sys/block/nvme1n1/queue/scheduler", "[none] mq-deadline\n"),
             ("sys/block/loop0/queue/scheduler", "none [mq-deadline]\n"),
@@ -110,39 +110,27 @@ mod tests {
             ("sys/block/sdb/queue/scheduler", "none [bfq]\n"),
             ("sys/block/sdb/queue/rotational", "0\n"),
             ("sys/block/sdb/device/model", "flash\n"),
-        ]);
-        let findings = check_schedulers(&tree.view()).unwrap();
-        assert_eq!(findings.len(), 3, "{findings:?}");
+        ])
+        .check(check_schedulers);
+        assert_eq!(findings.0.len(), 3);
         let remedy = "echo none > /sys/block/nvme0n1/queue/scheduler";
-        assert_finding(&findings, Improvable, "nvme0n1", "mq-deadline", remedy);
-        assert_finding(&findings, Improvable, "sdb", "bfq", "/sys/block/sdb/queue");
-        assert_finding(&findings, Good, "schedulers", "bfq on sda; none on nvme1n1", "");
+        findings.has(Improvable, "nvme0n1", "mq-deadline", remedy);
+        findings.has(Improvable, "sdb", "bfq", "/sys/block/sdb/queue");
+        findings.has(Good, "schedulers", "bfq on sda; none on nvme1n1", "");
     }
 
     #[test]
     fn dead_drive_is_wrong_and_slow_link_is_improvable() {
-        let mut tree = Tree::new(&[("sys/class/nvme/nvme9/transport", "tcp")]);
-        for (name, state, width) in
-            [("nvme0", "live", "4"), ("nvme1", "live", "2"), ("nvme2", "dead", "4")]
-        {
-            let at = format!("sys/class/nvme/{name}");
-            for (file, text) in [
-                ("transport", "pcie"),
-                ("state", state),
-                ("address", "0000:01:00.0"),
-                ("device/current_link_speed", "16.0 GT/s PCIe"),
-                ("device/max_link_speed", "16.0 GT/s PCIe"),
-                ("device/current_link_width", width),
-                ("device/max_link_width", "4"),
-            ] {
-                tree = tree.with(&format!("{at}/{file}"), text);
-            }
+        let slow = "16 GT/s x2; the device supports 16 GT/s x4";
+        for (file, text, verdict, found, remedy) in [
+            ("state", "dead", Wrong, "dead", "nvme reset /dev/nvme0"),
+            ("device/current_link_width", "2", Improvable, slow, "lspci -vv -s 0000:01:00.0"),
+        ] {
+            let tree = Tree::whole().with("sys/class/nvme/nvme2/transport", "pcie");
+            let tree = tree.with(&format!("sys/class/nvme/nvme0/{file}"), text);
+            let findings = tree.check(check_drives);
+            findings.has(verdict, "nvme0", found, remedy).has(Good, "drives", "nvme2 are live", "");
+            assert_eq!(findings.0.len(), 2, "nvme1 is no drive");
         }
-        let findings = check_drives(&tree.view()).unwrap();
-        assert_eq!(findings.len(), 3, "{findings:?}");
-        let found = "16 GT/s x2; the device supports 16 GT/s x4";
-        assert_finding(&findings, Improvable, "nvme1", found, "lspci -vv -s 0000:01:00.0");
-        assert_finding(&findings, Wrong, "nvme2", "dead", "nvme reset /dev/nvme2");
-        assert_finding(&findings, Good, "drives", "nvme0 are live", "");
     }
 }

@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
     use crate::finding::Verdict::{Good, Improvable, Wrong};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
     const OWN: &str = "nqn.2014-08.org.nvmexpress:uuid:73ebaa9e-c59a-43e0-9f85-5aefaae16817";
     const DAY: Duration = Duration::from_secs(86_400);
@@ -199,11 +199,9 @@ mod tests {
     #[test]
     fn missing_name_is_wrong_with_connections() {
         let tree = Tree::new(&[]);
-        let findings = check_nqn(&tree.view()).unwrap();
-        assert_finding(&findings, Improvable, "host NQN", "no /etc/nvme/hostnqn", "uuidgen");
+        tree.check(check_nqn).has(Improvable, "host NQN", "no /etc/nvme/hostnqn", "uuidgen");
         let tree = tree.with("sys/class/nvme/nvme3/transport", "tcp");
-        let findings = check_nqn(&tree.view()).unwrap();
-        assert_finding(&findings, Wrong, "host NQN", "no /etc/nvme/hostnqn", "/etc/nvme/hostid");
+        tree.check(check_nqn).has(Wrong, "host NQN", "no /etc/nvme/hostnqn", "/etc/nvme/hostid");
     }
 
     #[test]
@@ -215,43 +213,38 @@ mod tests {
             (example, "is the example in RFC 4122"),
             (HOSTNQN, "is the name that sluice uses"),
         ] {
-            let findings = check_nqn(&Tree::new(&[(NQN, nqn)]).view()).unwrap();
-            assert_finding(&findings, Wrong, "host NQN", found, "uuidgen");
+            Tree::new(&[(NQN, nqn)]).check(check_nqn).has(Wrong, "host NQN", found, "uuidgen");
         }
         for (id, found) in [
             ("many", "/etc/nvme/hostid holds no UUID"),
             ("00000000-0000-0000-0000-000000000000", "is no UUID"),
             ("03000200-0400-0500-0006-000700080009", "a default UUID of firmware"),
         ] {
-            let findings = check_identifier(&Tree::new(&[(IDENTIFIER, id)]).view()).unwrap();
-            assert_finding(&findings, Wrong, "host identifier", found, "uuidgen");
+            let findings = Tree::new(&[(IDENTIFIER, id)]).check(check_identifier);
+            findings.has(Wrong, "host identifier", found, "uuidgen");
         }
     }
 
     #[test]
     fn name_older_than_the_first_boot_may_be_cloned() {
         let tree = Tree::new(&[(NQN, OWN), ("etc/machine-id", "5b")]).aged("etc/machine-id", DAY);
-        assert_finding(&check_nqn(&tree.view()).unwrap(), Good, "host NQN", OWN, "");
-        let tree = tree.aged(NQN, 2 * DAY);
-        let findings = check_nqn(&tree.view()).unwrap();
-        assert_finding(
-            &findings,
-            Improvable,
-            "host NQN",
-            "other machines have the same",
-            "uuidgen",
-        );
+        tree.check(check_nqn).has(Good, "host NQN", OWN, "");
+        let findings = tree.aged(NQN, 2 * DAY).check(check_nqn);
+        findings.has(Improvable, "host NQN", "other machines have the same", "uuidgen");
     }
 
     #[test]
     fn host_must_request_ecn() {
-        let path = "proc/sys/net/ipv4/tcp_ecn";
-        for (ecn, verdict) in
-            [("0", Wrong), ("1", Good), ("2", Improvable), ("3", Good), ("5", Improvable)]
-        {
-            let findings = check_ecn(&Tree::new(&[(path, ecn)]).view()).unwrap();
-            let remedy = if verdict == Good { "" } else { "sysctl -w net.ipv4.tcp_ecn=1" };
-            assert_finding(&findings, verdict, "ECN", ecn, remedy);
+        let remedy = "sysctl -w net.ipv4.tcp_ecn=1";
+        for (ecn, verdict, remedy) in [
+            ("0", Wrong, remedy),
+            ("1", Good, ""),
+            ("2", Improvable, remedy),
+            ("3", Good, ""),
+            ("5", Improvable, remedy),
+        ] {
+            let tree = Tree::new(&[("proc/sys/net/ipv4/tcp_ecn", ecn)]);
+            tree.check(check_ecn).has(verdict, "ECN", ecn, remedy);
         }
     }
 
@@ -265,40 +258,28 @@ mod tests {
             ("sys/class/nvme-subsystem/nvme-subsys1/nvme1c1n1/size", "8"),
             ("sys/class/nvme-subsystem/nvme-subsys1/iopolicy", "numa\n"),
         ]);
-        let findings = check_multipath(&tree.view()).unwrap();
-        assert_eq!(findings.len(), 1, "one path: {findings:?}");
-        assert_finding(&findings, Improvable, "multipath", "is off", "nvme_core multipath=Y");
+        let findings = tree.check(check_multipath);
+        findings.has(Improvable, "multipath", "is off", "nvme_core multipath=Y");
+        assert_eq!(findings.0.len(), 1, "one path");
         let tree = tree.with("sys/class/nvme-subsystem/nvme-subsys1/nvme2/state", "live");
-        let findings = check_multipath(&tree.view()).unwrap();
         let remedy = "echo round-robin > /sys/class/nvme-subsystem/nvme-subsys1/iopolicy";
-        assert_finding(&findings, Improvable, "nvme-subsys1", "one of 2 paths", remedy);
+        tree.check(check_multipath).has(Improvable, "nvme-subsys1", "one of 2 paths", remedy);
     }
 
     #[test]
     fn host_waits_longer_than_the_target() {
-        for (seconds, verdict) in
-            [("10", Wrong), ("20", Improvable), ("30", Good), ("4294967295", Good)]
-        {
-            let tree = Tree::new(&[("sys/module/nvme_core/parameters/io_timeout", seconds)]);
-            let remedy = if verdict == Good { "" } else { "echo 30 > /sys/module" };
-            assert_finding(
-                &check_timeouts(&tree.view()).unwrap(),
-                verdict,
-                "timeout",
-                seconds,
-                remedy,
-            );
-        }
-        for (retries, verdict) in [("0", Improvable), ("5", Good)] {
-            let tree = Tree::new(&[("sys/module/nvme_core/parameters/max_retries", retries)]);
-            let remedy = if verdict == Good { "" } else { "echo 5 > /sys/module" };
-            assert_finding(
-                &check_timeouts(&tree.view()).unwrap(),
-                verdict,
-                "retries",
-                retries,
-                remedy,
-            );
+        let (longer, more) = ("echo 30 > /sys/module", "echo 5 > /sys/module");
+        for (file, subject, number, verdict, remedy) in [
+            ("io_timeout", "timeout", "10", Wrong, longer),
+            ("io_timeout", "timeout", "20", Improvable, longer),
+            ("io_timeout", "timeout", "30", Good, ""),
+            ("io_timeout", "timeout", "4294967295", Good, ""),
+            ("max_retries", "retries", "0", Improvable, more),
+            ("max_retries", "retries", "5", Good, ""),
+        ] {
+            let path = format!("sys/module/nvme_core/parameters/{file}");
+            let findings = Tree::new(&[(&path, number)]).check(check_timeouts);
+            findings.has(verdict, subject, number, remedy);
         }
     }
 }

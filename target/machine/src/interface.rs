@@ -95,7 +95,7 @@ fn is_steered(view: &View, queue: &str) -> bool {
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable, Unknown};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
     fn interface(speed: &str, mtu: &str) -> Tree {
         Tree::new(&[
@@ -114,55 +114,38 @@ mod tests {
 
     #[test]
     fn small_packets_of_fast_interfaces_are_improvable() {
-        for (speed, mtu, found) in [
-            ("100000", "9000", "100 Gbit/s, MTU 9000, 1 receive queue"),
-            ("1000", "1500", "1 Gbit/s, MTU 1500"),
-            ("2500", "1500", "2.5 Gbit/s"),
-            ("-1", "1500", "unknown speed"),
+        let jumbo = "ip link set dev eth0 mtu 9000";
+        for (speed, mtu, verdict, found, remedy) in [
+            ("100000", "9000", Good, "100 Gbit/s, MTU 9000, 1 receive queue", ""),
+            ("1000", "1500", Good, "1 Gbit/s, MTU 1500", ""),
+            ("2500", "1500", Good, "2.5 Gbit/s", ""),
+            ("-1", "1500", Good, "unknown speed", ""),
+            ("25000", "1500", Improvable, "MTU is 1500", jumbo),
         ] {
-            let findings = check_interfaces(&interface(speed, mtu).view()).unwrap();
-            assert_finding(&findings, Good, "eth0", found, "");
+            interface(speed, mtu).check(check_interfaces).has(verdict, "eth0", found, remedy);
         }
-        let remedy = "ip link set dev eth0 mtu 9000";
-        let findings = check_interfaces(&interface("25000", "1500").view()).unwrap();
-        assert_finding(&findings, Improvable, "eth0", "MTU is 1500", remedy);
         let rdma =
             interface("1000", "1500").with("sys/class/net/eth0/device/infiniband/x/node", "");
-        assert_finding(&check_interfaces(&rdma.view()).unwrap(), Improvable, "eth0", "MTU", remedy);
+        rdma.check(check_interfaces).has(Improvable, "eth0", "MTU", jumbo);
     }
 
     #[test]
     fn one_receive_queue_for_many_cpus_is_improvable() {
         let queue = "sys/class/net/eth0/queues/rx-0/rps_cpus";
         let tree = interface("1000", "1500").with(queue, "00,00000000");
-        let findings = check_interfaces(&tree.view()).unwrap();
         let remedy =
             "ethtool -L eth0 combined 3 || echo 7 > /sys/class/net/eth0/queues/rx-0/rps_cpus";
-        assert_finding(&findings, Improvable, "eth0", "so one of 3 CPUs", remedy);
-        let two = tree.with("sys/class/net/eth0/queues/rx-1/rps_cpus", "0");
-        assert_finding(
-            &check_interfaces(&two.view()).unwrap(),
-            Good,
-            "eth0",
-            "2 receive queues",
-            "",
-        );
-        let many = interface("1000", "1500")
-            .with(queue, "0")
-            .with("sys/devices/system/cpu/online", "0-63");
-        let findings = check_interfaces(&many.view()).unwrap();
-        assert_finding(&findings, Improvable, "eth0", "64", "combined 16 || echo ffffffff >");
+        tree.check(check_interfaces).has(Improvable, "eth0", "so one of 3 CPUs", remedy);
+        let many = tree.with("sys/devices/system/cpu/online", "0-63");
+        let remedy = "combined 16 || echo ffffffff >";
+        many.check(check_interfaces).has(Improvable, "eth0", "64", remedy);
+        let two = many.with("sys/class/net/eth0/queues/rx-1/rps_cpus", "0");
+        two.check(check_interfaces).has(Good, "eth0", "2 receive queues", "");
     }
 
     #[test]
     fn machine_without_interface_is_unknown() {
         let down = interface("100", "1500").with("sys/class/net/eth0/operstate", "down");
-        assert_finding(
-            &check_interfaces(&down.view()).unwrap(),
-            Unknown,
-            "interfaces",
-            "is up",
-            "",
-        );
+        down.check(check_interfaces).has(Unknown, "interfaces", "is up", "");
     }
 }

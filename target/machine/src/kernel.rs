@@ -80,25 +80,25 @@ fn is_in_group(view: &View) -> bool {
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable, Unknown, Wrong};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
+
+    const USABLE: Trial = Trial::Usable { passthrough: true };
 
     #[test]
     fn old_kernel_is_wrong_unless_its_io_uring_suffices() {
-        let usable = Trial::Usable { passthrough: true };
         let refused = Trial::Refused { why: "no CLOSE".to_owned(), remedy: None };
-        for (release, ring, verdict) in [
-            ("6.1.0-40-amd64", None, Good),
-            ("7.0", Some(&refused), Good),
-            ("5.14.0-570.el9", Some(&usable), Good),
-            ("5.10.0", Some(&refused), Wrong),
-            ("5.10.0", None, Improvable),
-            ("next", None, Unknown),
-            ("6", None, Unknown),
+        for (release, ring, verdict, remedy) in [
+            ("6.1.0-40-amd64", None, Good, ""),
+            ("7.0", Some(&refused), Good, ""),
+            ("5.14.0-570.el9", Some(&USABLE), Good, ""),
+            ("5.10.0", Some(&refused), Wrong, "6.1"),
+            ("5.10.0", None, Improvable, "6.1"),
+            ("next", None, Unknown, ""),
+            ("6", None, Unknown, ""),
         ] {
             let tree = Tree::new(&[("proc/sys/kernel/osrelease", release)]);
-            let findings = check_release(&tree.view_with(ring.cloned())).unwrap();
-            let remedy = if matches!(verdict, Wrong | Improvable) { "6.1" } else { "" };
-            assert_finding(&findings, verdict, "kernel", release, remedy);
+            let findings = tree.with_ring(ring.cloned()).check(check_release);
+            findings.has(verdict, "kernel", release, remedy);
         }
     }
 
@@ -106,31 +106,23 @@ mod tests {
     fn refused_ring_is_wrong_with_its_command() {
         let remedy = "sysctl -w kernel.io_uring_disabled=0";
         let ring = Trial::Refused { why: "switched off".to_owned(), remedy: Some(remedy) };
-        let findings = check_ring(&Tree::new(&[]).view_with(Some(ring))).unwrap();
-        assert_finding(&findings, Wrong, "io_uring", "switched off", remedy);
-        assert!(check_ring(&Tree::new(&[]).view_with(None)).unwrap().is_empty());
+        let tree = Tree::new(&[]).with_ring(Some(ring));
+        tree.check(check_ring).has(Wrong, "io_uring", "switched off", remedy);
+        assert!(tree.with_ring(None).check(check_ring).0.is_empty());
     }
 
     #[test]
     fn ring_for_a_group_needs_daemons_group() {
-        let usable = || Some(Trial::Usable { passthrough: true });
         let tree = Tree::new(&[
             ("proc/sys/kernel/io_uring_disabled", "1"),
             ("proc/sys/kernel/io_uring_group", "-1"),
             ("etc/group", "root:x:0:\nsluicegate:x:997:admin\n"),
         ]);
-        let findings = check_ring(&tree.view_with(usable())).unwrap();
-        assert_finding(
-            &findings,
-            Improvable,
-            "io_uring",
-            "disabled is 1",
-            "kernel.io_uring_group=",
-        );
+        let remedy = "kernel.io_uring_group=";
+        tree.check(check_ring).has(Improvable, "io_uring", "disabled is 1", remedy);
         let tree = tree.with("proc/sys/kernel/io_uring_group", "997");
-        assert_eq!(check_ring(&tree.view_with(usable())).unwrap()[0].verdict, Good);
-        let none = Some(Trial::Usable { passthrough: false });
-        let findings = check_ring(&tree.view_with(none)).unwrap();
-        assert_finding(&findings, Improvable, "io_uring", "without NVMe", "\"block\"");
+        tree.check(check_ring).has(Good, "io_uring", "usable", "");
+        let tree = tree.with_ring(Some(Trial::Usable { passthrough: false }));
+        tree.check(check_ring).has(Improvable, "io_uring", "without NVMe", "\"block\"");
     }
 }

@@ -173,7 +173,7 @@ pub(crate) fn check_limits(view: &View) -> Result<Vec<Finding>, Unreadable> {
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
     const SMALL: &str = "Limit                     Soft Limit           Hard Limit           Units\n\
          Max open files            1024                 4096                 files\n\
@@ -188,35 +188,24 @@ mod tests {
 
     #[test]
     fn limits_of_the_running_daemon_come_first() {
+        let (files, memory) = ("open files", "locked memory");
         let unit = "[Service]\nLimitMEMLOCK=65536\nLimitMEMLOCK=infinity\nLimitNOFILE=262144\n";
         let tree = Tree::new(&[("proc/self/limits", SMALL)]);
-        let findings = check_limits(&tree.view()).unwrap();
-        assert_finding(
-            &findings,
-            Improvable,
-            "open files",
-            "4096 for this shell: enough for 1024",
-            "ulimit -n 262144",
-        );
-        assert_finding(
-            &findings,
-            Improvable,
-            "locked memory",
-            "64 KiB for this shell",
-            "ulimit -l unlimited",
-        );
+        let found = "4096 for this shell: enough for 1024";
+        let findings = tree.check(check_limits);
+        findings.has(Improvable, files, found, "ulimit -n 262144");
+        findings.has(Improvable, memory, "64 KiB for this shell", "ulimit -l unlimited");
         let root = tree.with("proc/self/status", "Name:\tsh\nCapEff:\t000001ffffffffff\n");
-        let findings = check_limits(&root.view()).unwrap();
-        assert_finding(&findings, Good, "locked memory", "does not apply to this shell", "");
+        root.check(check_limits).has(Good, memory, "does not apply to this shell", "");
         let tree = root.with("usr/lib/systemd/system/sluiced.service", unit);
-        let findings = check_limits(&tree.view()).unwrap();
-        assert_finding(&findings, Good, "open files", "262144 for sluiced.service", "");
-        assert_finding(&findings, Good, "locked memory", "unlimited for sluiced.service", "");
+        let findings = tree.check(check_limits);
+        findings.has(Good, files, "262144 for sluiced.service", "");
+        findings.has(Good, memory, "unlimited for sluiced.service", "");
         let tree = tree.with("proc/812/comm", "sluiced").with("proc/812/limits", SMALL);
-        let findings = check_limits(&tree.view()).unwrap();
-        let remedy = "prlimit --pid 812 --memlock=unlimited:unlimited";
-        assert_finding(&findings, Improvable, "locked memory", "process 812", remedy);
-        assert_finding(&findings, Improvable, "open files", "process 812", "LimitNOFILE=262144 in");
+        let raise = "prlimit --pid 812 --memlock=unlimited:unlimited";
+        let findings = tree.check(check_limits);
+        findings.has(Improvable, memory, "process 812", raise);
+        findings.has(Improvable, files, "process 812", "LimitNOFILE=262144 in");
     }
 
     #[test]

@@ -143,80 +143,71 @@ pub(crate) fn check_rdma(view: &View) -> Result<Vec<Finding>, Unreadable> {
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable, Unknown, Wrong};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
-    fn settings(available: &str, allowed: &str, ecn: &str) -> Tree {
-        Tree::new(&[
-            ("proc/sys/net/ipv4/tcp_available_congestion_control", available),
-            ("proc/sys/net/ipv4/tcp_allowed_congestion_control", allowed),
-            ("proc/sys/net/ipv4/tcp_congestion_control", "cubic"),
-            ("proc/modules", ""),
-            ("proc/sys/net/ipv4/tcp_ecn", ecn),
-            ("proc/sys/net/ipv4/tcp_ecn_fallback", "1"),
-        ])
+    /// Makes a machine without faults, with another text of a setting of TCP.
+    fn with(setting: &str, text: &str) -> Tree {
+        Tree::whole().with(&format!("{SETTINGS}/{setting}"), text)
     }
 
     #[test]
     fn dctcp_must_be_loaded_and_allowed() {
-        let subject = "congestion control";
+        let (available, allowed) =
+            ("tcp_available_congestion_control", "tcp_allowed_congestion_control");
         let allow = "sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic dctcp\"";
-        let load = format!("modprobe tcp_dctcp && {allow}");
-        for (available, allowed, verdict, found, remedy) in [
-            ("reno cubic dctcp", "reno cubic dctcp", Good, "dctcp for sluiced, cubic", ""),
-            ("reno cubic dctcp", "reno cubic", Improvable, "not allowed", allow),
-            ("reno cubic", "reno cubic", Improvable, "not loaded", &*load),
+        for (setting, names, verdict, found, remedy) in [
+            (available, "reno cubic dctcp", Good, "dctcp for sluiced, cubic", ""),
+            (allowed, "reno cubic", Improvable, "not allowed", allow),
+            (available, "reno cubic", Improvable, "not loaded", "modprobe tcp_dctcp && sysctl -w"),
         ] {
-            let view = settings(available, allowed, "2");
-            let findings = check_congestion_control(&view.view()).unwrap();
-            assert_finding(&findings, verdict, subject, found, remedy);
+            let findings = with(setting, names).check(check_congestion_control);
+            findings.has(verdict, "congestion control", found, remedy);
         }
-        let bbr = settings("reno bbr", "reno bbr", "2")
+        let bbr = with(available, "reno bbr")
             .with("proc/sys/net/ipv4/tcp_congestion_control", "bbr")
-            .with("proc/sys/kernel/osrelease", "6.12.0")
-            .with("lib/modules/6.12.0/modules.dep", "kernel/net/tls/tls.ko:\n");
-        let findings = check_congestion_control(&bbr.view()).unwrap();
-        let remedy = "boot a kernel with CONFIG_TCP_CONG_DCTCP";
-        assert_finding(&findings, Improvable, subject, "sluiced uses cubic or reno", remedy);
+            .with("lib/modules/6.12.48-amd64/modules.dep", "kernel/net/tls/tls.ko:\n");
+        let (found, remedy) =
+            ("sluiced uses cubic or reno", "boot a kernel with CONFIG_TCP_CONG_DCTCP");
+        bbr.check(check_congestion_control).has(Improvable, "congestion control", found, remedy);
     }
 
     #[test]
     fn ecn_that_is_off_is_wrong() {
-        for (ecn, verdict, remedy) in
-            [("0", Wrong, "tcp_ecn=1"), ("2", Good, ""), ("5", Good, ""), ("x", Unknown, "")]
-        {
-            let findings = check_ecn(&settings("", "", ecn).view()).unwrap();
-            assert_finding(&findings, verdict, "ECN", "tcp_ecn", remedy);
+        for (setting, number, verdict, found, remedy) in [
+            ("tcp_ecn", "0", Wrong, "tcp_ecn", "tcp_ecn=1"),
+            ("tcp_ecn", "2", Good, "tcp_ecn", ""),
+            ("tcp_ecn", "5", Good, "tcp_ecn", ""),
+            ("tcp_ecn", "x", Unknown, "tcp_ecn", ""),
+            ("tcp_ecn_fallback", "0", Improvable, "fallback", "tcp_ecn_fallback=1"),
+        ] {
+            with(setting, number).check(check_ecn).has(verdict, "ECN", found, remedy);
         }
-        let tree = settings("", "", "1").with("proc/sys/net/ipv4/tcp_ecn_fallback", "0");
-        let findings = check_ecn(&tree.view()).unwrap();
-        assert_finding(&findings, Improvable, "ECN", "fallback", "tcp_ecn_fallback=1");
     }
 
     #[test]
     fn missing_tls_module_is_improvable() {
-        let path = "proc/sys/net/ipv4/tcp_available_ulp";
-        let findings =
-            check_ktls(&Tree::new(&[(path, "espintcp mptcp"), ("proc/modules", "")]).view())
-                .unwrap();
-        assert_finding(&findings, Improvable, "kTLS", "cannot start", "modprobe tls");
-        let findings = check_ktls(&Tree::new(&[(path, "mptcp tls")]).view()).unwrap();
-        assert_finding(&findings, Good, "kTLS", "available", "");
+        for (names, verdict, found, remedy) in [
+            ("espintcp mptcp", Improvable, "cannot start", "modprobe tls"),
+            ("mptcp tls", Good, "available", ""),
+        ] {
+            let findings = with("tcp_available_ulp", names).check(check_ktls);
+            findings.has(verdict, "kTLS", found, remedy);
+        }
     }
 
     #[test]
     fn rdma_needs_active_ports_and_the_connection_manager() {
-        let findings = check_rdma(&Tree::new(&[]).view()).unwrap();
-        assert_finding(&findings, Good, "RDMA", "NVMe/TCP only", "");
+        Tree::new(&[]).check(check_rdma).has(Good, "RDMA", "NVMe/TCP only", "");
         let tree = Tree::new(&[
             ("proc/modules", ""),
             ("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
             ("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n"),
         ]);
-        let findings = check_rdma(&tree.view()).unwrap();
-        assert_finding(&findings, Good, "RDMA", "mlx5_0/1 active", "");
-        assert_finding(&findings, Improvable, "mlx5_1/1", "DOWN", "rdma link show mlx5_1/1");
-        assert_finding(&findings, Improvable, "RDMA", "rdma_ucm", "modprobe rdma_ucm");
+        tree.check(check_rdma)
+            .has(Good, "RDMA", "mlx5_0/1 active", "")
+            .has(Improvable, "mlx5_1/1", "DOWN", "rdma link show mlx5_1/1")
+            .has(Improvable, "RDMA", "rdma_ucm", "modprobe rdma_ucm");
         let tree = tree.with("sys/module/rdma_ucm/refcnt", "0");
-        assert_eq!(check_rdma(&tree.view()).unwrap().len(), 2);
+        assert_eq!(tree.check(check_rdma).0.len(), 2);
     }
 }

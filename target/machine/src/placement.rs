@@ -148,7 +148,7 @@ fn list_vectors(view: &View, interface: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::finding::Verdict::{Good, Improvable, Unknown};
-    use crate::testing::{Tree, assert_finding};
+    use crate::testing::Tree;
 
     /// Makes a machine of two nodes with four CPUs, an interface on node 0 and a drive on another.
     fn two_nodes(node_of_drive: &str) -> Tree {
@@ -174,51 +174,38 @@ mod tests {
 
     #[test]
     fn drives_and_reactors_belong_on_node_of_interface() {
-        let findings = check_nodes(&two_nodes("0").view()).unwrap();
-        assert_finding(&findings, Good, "NUMA", "eth0 and the drives are on node 0", "");
-        let findings = check_nodes(&two_nodes("1").view()).unwrap();
-        assert_finding(&findings, Improvable, "NUMA", "nvme0 are not on node 0", "slots of node 0");
-        let findings = check_nodes(&with_reactor(two_nodes("0"), "3").view()).unwrap();
-        assert_finding(
-            &findings,
-            Improvable,
-            "NUMA",
-            "reactors run on CPU 3",
-            "set cores in [target]",
-        );
-        let findings = check_nodes(&with_reactor(two_nodes("0"), "1").view()).unwrap();
-        assert_finding(&findings, Good, "NUMA", "2 nodes", "");
+        let far_reactor = with_reactor(two_nodes("0"), "3");
+        for (tree, verdict, found, remedy) in [
+            (two_nodes("0"), Good, "eth0 and the drives are on node 0", ""),
+            (two_nodes("1"), Improvable, "nvme0 are not on node 0", "slots of node 0"),
+            (far_reactor, Improvable, "reactors run on CPU 3", "set cores in [target]"),
+            (with_reactor(two_nodes("0"), "1"), Good, "2 nodes", ""),
+        ] {
+            tree.check(check_nodes).has(verdict, "NUMA", found, remedy);
+        }
         let unknown = two_nodes("-1").with("sys/class/net/eth0/device/numa_node", "-1");
         let unknown = unknown.with("proc/sys/kernel/numa_balancing", "1");
-        let findings = check_nodes(&unknown.view()).unwrap();
-        assert_finding(&findings, Unknown, "NUMA", "names its node", "");
-        let remedy = "kernel.numa_balancing=0";
-        assert_finding(&findings, Improvable, "NUMA balancing", "unmaps pages", remedy);
+        let findings = unknown.check(check_nodes);
+        findings.has(Unknown, "NUMA", "names its node", "");
+        findings.has(Improvable, "NUMA balancing", "unmaps pages", "kernel.numa_balancing=0");
     }
 
     #[test]
     fn interrupts_on_one_cpu_are_improvable() {
-        let tree = two_nodes("0")
-            .with("sys/class/net/eth0/device/msi_irqs/40", "msix")
-            .with("sys/class/net/eth0/device/msi_irqs/41", "msix")
-            .with("proc/irq/40/effective_affinity_list", "0")
-            .with("proc/irq/41/effective_affinity_list", "0");
-        let findings = check_interrupts(&tree.view()).unwrap();
-        let remedy = "systemctl enable --now irqbalance";
-        assert_finding(&findings, Improvable, "interrupts", "all 2 of eth0 go to CPU 0", remedy);
-        let tree = tree.with("proc/irq/41/effective_affinity_list", "2");
-        let findings = check_interrupts(&tree.view()).unwrap();
-        assert_finding(&findings, Good, "interrupts", "2 CPUs receive the interrupts of eth0", "");
+        let found = "2 CPUs receive the interrupts of eth0";
+        Tree::whole().check(check_interrupts).has(Good, "interrupts", found, "");
+        let tree = Tree::whole().with("proc/irq/41/effective_affinity_list", "0");
+        let (found, remedy) = ("all 2 of eth0 go to CPU 0", "systemctl enable --now irqbalance");
+        tree.check(check_interrupts).has(Improvable, "interrupts", found, remedy);
     }
 
     #[test]
     fn irqbalance_must_spare_reactors() {
         let tree = with_reactor(two_nodes("0"), "1").with("proc/8/comm", "irqbalance");
-        let findings = check_interrupts(&tree.view()).unwrap();
+        let found = "to CPU 1, which reactors use";
         let remedy = "echo IRQBALANCE_BANNED_CPULIST=1 >>";
-        assert_finding(&findings, Improvable, "interrupts", "to CPU 1, which reactors use", remedy);
+        tree.check(check_interrupts).has(Improvable, "interrupts", found, remedy);
         let tree = tree.with("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=1\n");
-        let findings = check_interrupts(&tree.view()).unwrap();
-        assert_finding(&findings, Good, "interrupts", "irqbalance", "");
+        tree.check(check_interrupts).has(Good, "interrupts", "irqbalance", "");
     }
 }

@@ -44,16 +44,19 @@ fn a_sign_of_the_device_has_it_tried_at_once_and_some_times_after() {
     assert!(seen.len() >= 4, "its permissions may come later than its name: {seen:?}");
 }
 
+fn said(state: Availability, reason: &str) -> (Availability, Option<String>) {
+    (state, Some(reason.to_owned()))
+}
+
 #[test]
 fn the_state_says_since_when_and_why() {
     let mut watch = Watch::closed(at(10.0), "/dev/x: there is no such device".into());
-    let (state, reason) = watch.state(at(24.5));
-    assert_eq!(state, Availability::Unavailable);
-    assert_eq!(reason.unwrap(), "/dev/x: there is no such device (for 14 s)");
+    let since = said(Availability::Unavailable, "/dev/x: there is no such device (for 14 s)");
+    assert_eq!(watch.state(at(24.5)), since);
     assert!(watch.refused(at(25.0), "/dev/x: permission denied".into()), "another reason");
     assert!(!watch.refused(at(26.0), "/dev/x: permission denied".into()), "the same again");
-    let (_, reason) = watch.state(at(10.0 + 600.0));
-    assert_eq!(reason.unwrap(), "/dev/x: permission denied (for 10 min)");
+    let later = said(Availability::Unavailable, "/dev/x: permission denied (for 10 min)");
+    assert_eq!(watch.state(at(10.0 + 600.0)), later);
     assert_eq!(watch.opened(at(40.0)).as_secs(), 30);
     assert_eq!(watch.state(at(41.0)), (Availability::Ready, None));
     assert_eq!(watch.next(), None);
@@ -69,16 +72,15 @@ fn errors_are_told_at_once_then_seldom_and_none_is_left_out_of_the_count() {
     assert_eq!(see(11.0, 100), Some(Note::Errors(99, "E100".into())), "without a new one too");
     assert_eq!(see(30.0, 100), None);
     assert_eq!(see(40.0, 101), Some(Note::Errors(1, "E101".into())));
-    let (state, reason) = watch.state(at(52.0));
-    assert_eq!(state, Availability::Errors);
-    assert_eq!(reason.unwrap(), "101 errors, last: E101, 12 s ago");
+    let last = said(Availability::Errors, "101 errors, last: E101, 12 s ago");
+    assert_eq!(watch.state(at(52.0)), last);
     assert_eq!(watch.see_errors(at(339.0), 101, String::new), None);
     assert_eq!(watch.see_errors(at(340.0), 101, String::new), Some(Note::Sound));
     assert_eq!(watch.state(at(340.0)), (Availability::Ready, None));
     assert_eq!(watch.errors(), 101, "the count stays");
     watch.see_errors(at(400.0), 102, || "E102".into());
-    let (_, reason) = watch.state(at(400.0));
-    assert_eq!(reason.unwrap(), "1 error, last: E102, 0 s ago");
+    let last = said(Availability::Errors, "1 error, last: E102, 0 s ago");
+    assert_eq!(watch.state(at(400.0)), last);
 }
 
 #[test]
@@ -90,8 +92,8 @@ fn damage_is_told_once_and_stays_until_it_is_mended() {
     assert_eq!(watch.see_damage(cut()), None);
     assert_eq!(watch.state(at(9000.0)), (Availability::Errors, cut()));
     watch.see_errors(at(9000.0), 3, || "EIO".into());
-    let (_, reason) = watch.state(at(9001.0));
-    assert_eq!(reason.unwrap(), "cut; 3 errors, last: EIO, 1 s ago");
+    let both = said(Availability::Errors, "cut; 3 errors, last: EIO, 1 s ago");
+    assert_eq!(watch.state(at(9001.0)), both);
     assert_eq!(watch.see_damage(None), None, "the errors are not forgiven yet");
     assert_eq!(watch.see_errors(at(9300.0), 3, String::new), Some(Note::Sound));
 }

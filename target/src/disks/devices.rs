@@ -258,15 +258,12 @@ impl Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disks::backend::{self, Claims, OnSignature, Opening};
+    use crate::disks::backend::testing;
 
     fn add(devices: &Devices) -> (BackendId, Arc<OpenDevice>) {
         let null = sluice_config::Backend::Null { size: 1 << 20, block_size: 4096, model: None };
-        let claims = Claims::default();
-        let opening =
-            Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
-        let null = backend::open(&null, false, &opening).unwrap();
-        devices.add(null, DeviceRules::default(), Arc::new(PerReactor::new(1)))
+        let stats = Arc::new(PerReactor::new(1));
+        devices.add(testing::open(&null), DeviceRules::default(), stats)
     }
 
     #[test]

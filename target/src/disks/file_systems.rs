@@ -157,10 +157,7 @@ mod tests {
         let first = ("/srv/1".to_owned(), 2, 12 * GIB, 10 * GIB, 2 * GIB);
         assert_eq!(rows, [first, ("/srv/2".to_owned(), 1, 10 * GIB, 10 * GIB, 0)]);
         let said = warning(&all[0]).unwrap();
-        assert!(
-            said.contains("/srv/1") && said.contains("12 GiB") && said.contains("10 GiB"),
-            "{said}"
-        );
+        assert!(["/srv/1", "12 GiB", "10 GiB"].iter().all(|words| said.contains(words)), "{said}");
         assert_eq!(warning(&all[1]), None, "what is free suffices to the byte");
         let all = of(&[(1, u64::MAX), (1, u64::MAX)]);
         assert_eq!(all[0].overcommit, u64::MAX - 10 * GIB, "no overflow");
@@ -170,12 +167,9 @@ mod tests {
     fn a_file_may_take_what_it_has_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
-        let backend = |size, create| Backend::File {
-            path: path.clone(),
-            size,
-            block_size: None,
-            direct: true,
-            create,
+        let backend = |size, create| {
+            let (path, block_size, direct) = (path.clone(), None, true);
+            Backend::File { path, size, block_size, direct, create }
         };
         let may_take =
             |size, create| SparseFile::of(&backend(size, create), false).map(|f| f.may_take);
@@ -200,16 +194,21 @@ mod tests {
 
     #[test]
     fn an_operator_is_told_once_and_after_each_change_that_makes_it_worse() {
-        let told = |before: &[FileSystem], now: &[FileSystem], is_change| {
-            news(before, now, is_change).len()
-        };
-        let (room, over, worse) = (of(&[(1, GIB)]), of(&[(1, 11 * GIB)]), of(&[(1, 12 * GIB)]));
-        assert_eq!(told(&[], &over, false), 1, "at the start");
-        assert_eq!(told(&room, &over, false), 1, "another program takes space");
-        assert_eq!(told(&over, &over, false), 0);
-        assert_eq!(told(&over, &worse, false), 0, "hosts deallocate");
-        assert_eq!(told(&over, &worse, true), 1);
-        assert_eq!(told(&worse, &over, true), 0);
-        assert_eq!(told(&over, &room, true), 0);
+        let [none, room, over, worse] =
+            [&[][..], &[(1, GIB)], &[(1, 11 * GIB)], &[(1, 12 * GIB)]].map(of);
+        for (before, now, is_change, told) in [
+            (&none, &over, false, 1),
+            // Another program takes space.
+            (&room, &over, false, 1),
+            (&over, &over, false, 0),
+            // Hosts deallocate.
+            (&over, &worse, false, 0),
+            (&over, &worse, true, 1),
+            (&worse, &over, true, 0),
+            (&over, &room, true, 0),
+        ] {
+            let lines = news(before, now, is_change).len();
+            assert_eq!(lines, told, "{before:?}, {now:?}, {is_change}");
+        }
     }
 }

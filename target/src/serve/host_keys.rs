@@ -230,8 +230,8 @@ pub(crate) mod tests {
         write(folder.path(), "b.key", 0o400, &of("nqn.2026-01.io.x:b"));
         write(folder.path(), "README", 0o644, "nothing");
         let keys = read_one(folder.path()).unwrap();
-        let hosts: Vec<_> = keys.keys().map(String::as_str).collect();
-        assert_eq!(hosts, ["nqn.2026-01.io.x:a", "nqn.2026-01.io.x:b"]);
+        let hosts = ["nqn.2026-01.io.x:a", "nqn.2026-01.io.x:b"];
+        assert!(keys.keys().eq(hosts), "{:?}", keys.keys());
         let mut other = keys.clone();
         other.remove("nqn.2026-01.io.x:a");
         assert_eq!(differing(&keys, &other), ["host nqn.2026-01.io.x:a has no secret any more"]);
@@ -252,8 +252,8 @@ pub(crate) mod tests {
             let folder = tempfile::tempdir().unwrap();
             write(folder.path(), "a.key", mode, &text);
             let error = read_one(folder.path()).unwrap_err().to_string();
-            assert!(error.contains(words) && error.contains("a.key"), "{error}");
-            assert!(!error.contains("AwQF"), "{error}");
+            let is_named = error.contains(words) && error.contains("a.key");
+            assert!(is_named && !error.contains("AwQF"), "{error}");
         }
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "a.key", 0o600, &host);

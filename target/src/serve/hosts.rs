@@ -268,18 +268,14 @@ mod tests {
         }
     }
 
-    fn refuse(log: &mut HostLog, now: Nanos, name: &str) -> Option<Line> {
+    /// Refuses a host. Returns the number of refusals that a line passes over, if there is a line.
+    fn refuse(log: &mut HostLog, now: Nanos, name: &str) -> Option<u64> {
         let names = (name.to_owned(), "nqn.s".to_owned());
-        log.refused(now, names, "192.0.2.1:1".parse().unwrap(), Refusal::HostNotAllowed)
-    }
-
-    fn passed_over(line: Option<Line>) -> Option<u64> {
-        match line? {
-            Line::Refused { passed_over, .. } | Line::OthersRefused { passed_over } => {
-                Some(passed_over)
-            }
+        let peer = "192.0.2.1:1".parse().unwrap();
+        Some(match log.refused(now, names, peer, Refusal::HostNotAllowed)? {
+            Line::Refused { passed_over, .. } | Line::OthersRefused { passed_over } => passed_over,
             other => panic!("{other:?}"),
-        }
+        })
     }
 
     #[test]
@@ -289,12 +285,8 @@ mod tests {
         for _ in 0..8 {
             log.queue_connected(1);
         }
-        let left = Line::Left {
-            host: host(1),
-            queues: 8,
-            reason: "gone".to_owned(),
-            connected_for: Duration::from_secs(90),
-        };
+        let (reason, connected_for) = ("gone".to_owned(), Duration::from_secs(90));
+        let left = Line::Left { host: host(1), queues: 8, reason, connected_for };
         assert_eq!(log.left(at(100), 1, "gone".to_owned()), Some(left));
         assert_eq!(log.left(at(100), 1, "gone".to_owned()), None);
         log.queue_connected(1);
@@ -317,26 +309,27 @@ mod tests {
     #[test]
     fn a_host_that_tries_every_second_is_told_once_a_minute() {
         let mut log = HostLog::default();
-        let told: Vec<(u64, u64)> = (100..300)
-            .filter_map(|second| {
-                Some((second, passed_over(refuse(&mut log, at(second), "nqn.h"))?))
-            })
-            .collect();
+        let mut try_at = |second, name| Some((second, refuse(&mut log, at(second), name)?));
+        let told: Vec<(u64, u64)> =
+            (100..300).filter_map(|second| try_at(second, "nqn.h")).collect();
         assert_eq!(told, [(100, 0), (160, 59), (220, 59), (280, 59)]);
-        assert_eq!(passed_over(refuse(&mut log, at(300), "nqn.other")), Some(0));
+        assert_eq!(try_at(300, "nqn.other"), Some((300, 0)));
     }
 
     #[test]
     fn a_line_can_be_pasted_whatever_a_host_calls_itself() {
-        let words = |host: &str| remedy(host, "nqn.2026-01.io:s", Refusal::HostNotAllowed);
-        let ordinary = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000abcd";
-        assert!(words(ordinary).ends_with(&format!("sluice host add nqn.2026-01.io:s {ordinary}")));
-        assert!(words("nqn.$(reboot);'x'").ends_with(r"'nqn.$(reboot);'\''x'\'''"));
-        assert!(words("").ends_with("sluice host any nqn.2026-01.io:s on"));
-        assert_eq!(remedy(ordinary, "nqn.s", Refusal::NoSubsystem), "");
-        let secret = remedy("nqn.$x", "nqn.s", Refusal::Unauthenticated);
-        assert!(secret.ends_with("sluice host key set 'nqn.$x' FILE"), "{secret}");
-        assert_eq!(remedy("", "nqn.s", Refusal::Unauthenticated), "");
+        use Refusal::{HostNotAllowed, NoSubsystem, Unauthenticated};
+        for (host, refusal, end) in [
+            ("nqn.2014-08.org:abcd", HostNotAllowed, "sluice host add nqn.s nqn.2014-08.org:abcd"),
+            ("nqn.$(reboot);'x'", HostNotAllowed, r"'nqn.$(reboot);'\''x'\'''"),
+            ("", HostNotAllowed, "sluice host any nqn.s on"),
+            ("nqn.2014-08.org:abcd", NoSubsystem, ""),
+            ("nqn.$x", Unauthenticated, "sluice host key set 'nqn.$x' FILE"),
+            ("", Unauthenticated, ""),
+        ] {
+            let words = remedy(host, "nqn.s", refusal);
+            assert!(words.ends_with(end) && words.is_empty() == end.is_empty(), "{words}");
+        }
     }
 
     proptest! {
@@ -349,7 +342,7 @@ mod tests {
             let count = tries.len() as u64;
             for (pause, name) in tries {
                 now = Nanos(now.0 + pause % (SECOND / 10));
-                if let Some(passed) = passed_over(refuse(&mut log, now, &format!("nqn.{name}"))) {
+                if let Some(passed) = refuse(&mut log, now, &format!("nqn.{name}")) {
                     lines += 1;
                     told += passed + 1;
                 }

@@ -160,14 +160,13 @@ mod tests {
         stats.get(0).unwrap().read.record(reads, reads * 4096, 1000);
     }
 
-    fn reads(workloads: &Workloads, key: &WorkloadKey) -> Option<u64> {
-        let all = workloads.snapshot();
-        all.iter().find(|(other, _)| other == key).map(|(_, io)| io.read.ops)
+    /// Returns the number of reads of each workload that has any.
+    fn counts(workloads: &Workloads) -> BTreeMap<WorkloadKey, u64> {
+        workloads.snapshot().into_iter().map(|(key, io)| (key, io.read.ops)).collect()
     }
 
-    fn total(workloads: &Workloads, class: Class) -> u64 {
-        let all = workloads.snapshot();
-        all.iter().filter(|(key, _)| key.class == class).map(|(_, io)| io.read.ops).sum()
+    fn reads(workloads: &Workloads, key: &WorkloadKey) -> Option<u64> {
+        counts(workloads).get(key).copied()
     }
 
     #[test]
@@ -191,18 +190,18 @@ mod tests {
         let here = workloads.stats_of(Nanos(0), key(1, 1, Class::Low));
         read(&here, 5);
         read(&workloads.stats_of(Nanos(0), key(2, 1, Class::Low)), 7);
-        workloads.forget(Nanos(HOUR - SECOND));
-        assert_eq!(reads(&workloads, &key(2, 1, Class::Low)), Some(7));
-        workloads.forget(Nanos(HOUR));
-        assert_eq!(reads(&workloads, &key(2, 1, Class::Low)), None);
-        assert_eq!(reads(&workloads, &key(1, 1, Class::Low)), Some(5), "a queue holds it");
+        let seen_at = |now| {
+            workloads.forget(Nanos(now));
+            [1, 2].map(|host| reads(&workloads, &key(host, 1, Class::Low)))
+        };
+        assert_eq!(seen_at(HOUR - SECOND), [Some(5), Some(7)]);
+        assert_eq!(seen_at(HOUR), [Some(5), None], "a queue holds the first");
         drop(here);
-        workloads.forget(Nanos(2 * HOUR - SECOND));
-        assert_eq!(reads(&workloads, &key(1, 1, Class::Low)), Some(5), "seen an hour ago at most");
-        workloads.forget(Nanos(2 * HOUR));
+        assert_eq!(seen_at(2 * HOUR - SECOND), [Some(5), None], "seen an hour ago at most");
+        assert_eq!(seen_at(2 * HOUR), [None; 2]);
         assert_eq!(workloads.snapshot(), [], "the others' counter has not jumped");
         read(&workloads.stats_of(Nanos(2 * HOUR), key(2, 1, Class::Low)), 3);
-        assert_eq!(reads(&workloads, &key(2, 1, Class::Low)), Some(3), "it begins at 0");
+        assert_eq!(seen_at(2 * HOUR), [None, Some(3)], "it begins at 0");
     }
 
     #[test]
@@ -216,9 +215,10 @@ mod tests {
         assert_eq!(reads(&workloads, &key(0, 1, Class::High)), Some(3), "it was held all the time");
         assert_eq!(reads(&workloads, &key(1, 1, Class::Low)), None, "it rested for longest");
         assert_eq!(reads(&workloads, &key(3 * WORKLOADS_MAX - 1, 1, Class::Low)), Some(1));
-        let known = WORKLOADS_MAX as u64;
-        assert_eq!(workloads.snapshot().len() as u64, known, "none of the others did anything");
-        assert_eq!(total(&workloads, Class::Low), known - 1);
+        let all = counts(&workloads);
+        assert_eq!(all.len(), WORKLOADS_MAX, "none of the others did anything");
+        let low = all.iter().filter(|(key, _)| key.class == Class::Low);
+        assert_eq!(low.map(|(_, reads)| reads).sum::<u64>(), WORKLOADS_MAX as u64 - 1);
     }
 
     #[test]
@@ -257,8 +257,7 @@ mod tests {
                     done[*class] += 1;
                 }
                 workloads.forget(Nanos(now));
-                let after: BTreeMap<WorkloadKey, u64> =
-                    workloads.snapshot().into_iter().map(|(key, io)| (key, io.read.ops)).collect();
+                let after = counts(&workloads);
                 let mut gone_up = PerClass::<u64>::default();
                 for (key, count) in &after {
                     gone_up[key.class] += count - before.get(key).copied().unwrap_or(0);

@@ -263,6 +263,7 @@ fn region(region: &RegionConfig) -> String {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -275,9 +276,12 @@ mod tests {
         assert!(!commit.is_empty() && commit.len() <= 40, "{text}");
     }
 
-    fn checked(file: &Path, offline: bool) -> (u8, String, String) {
+    /// Checks a configuration in a file. Returns the status, the output and the errors.
+    fn check(folder: &TempDir, text: &str, offline: bool) -> (u8, String, String) {
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let status = check_status(file, offline, &mut out, &mut errors);
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, text).unwrap();
+        let status = check_status(&file, offline, &mut out, &mut errors);
         (status, String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap())
     }
 
@@ -287,11 +291,12 @@ mod tests {
         let args = Args::parse_from(["sluiced", "-vv", "--log", "stderr"]);
         assert_eq!((args.log_filter().as_str(), args.log), ("trace", Some(LogTarget::Stderr)));
         assert!(args.configuration().is_none());
+        let parse =
+            |words: &str| Args::try_parse_from(["sluiced"].into_iter().chain(words.split(' ')));
         for wrong in
             ["--check a --config b", "--check", "a b", "a -c b", "--offline", "--offline a"]
         {
-            let line = ["sluiced"].into_iter().chain(wrong.split(' '));
-            assert!(Args::try_parse_from(line).is_err(), "{wrong}");
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
         for right in [
             "--check a --offline",
@@ -299,12 +304,12 @@ mod tests {
             "--offline --check a",
             "-c a --check --offline",
         ] {
-            let args = Args::parse_from(["sluiced"].into_iter().chain(right.split(' ')));
+            let args = parse(right).unwrap();
             assert!(args.check && args.offline, "{right}");
             assert_eq!(args.configuration(), Some(Path::new("a")), "{right}");
         }
         for run in ["a", "-c a", "--config a", "a --log-level warn"] {
-            let args = Args::parse_from(["sluiced"].into_iter().chain(run.split(' ')));
+            let args = parse(run).unwrap();
             assert!(!args.check, "{run}");
             assert_eq!(args.configuration(), Some(Path::new("a")), "{run}");
         }
@@ -313,44 +318,44 @@ mod tests {
     #[test]
     fn check_tells_valid_from_wrong_from_unreadable() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a.toml");
-        std::fs::write(&file, sluice_config::render(&Config::embedded().unwrap())).unwrap();
-        let (status, out, errors) = checked(&file, true);
+        let embedded = sluice_config::render(&Config::embedded().unwrap());
+        let (status, out, errors) = check(&folder, &embedded, true);
         assert_eq!((status, errors.as_str()), (0, ""));
-        assert!(out.starts_with(&format!("{}: valid\n", file.display())), "{out}");
-        assert!(out.contains("namespace 1: memory, 1 GiB"), "{out}");
+        let valid = format!("{}: valid\n", folder.path().join("a.toml").display());
+        assert!(out.starts_with(&valid), "{out}");
         let regions = "[[region]]\nname = \"a\"\npath = \"/dev/dax0.0\"\nread_only = true\n\
                        [[region]]\nname = \"b\"\nsize = \"1 MiB\"\nhosts = [\"nqn.2026-01.io.x:h\"]\n";
-        std::fs::write(&file, regions).unwrap();
-        let (_, out, _) = checked(&file, true);
-        assert!(out.contains("  no `address` in [pmem]: no client can connect"), "{out}");
-        for line in [
-            "    region a: /dev/dax0.0, the size it has, read only, no host allowed yet\n",
-            "    region b: memory, 1 MiB, 1 host\n",
-        ] {
-            assert!(out.contains(line), "{out}");
-        }
         let pmem = "[pmem]\naddress = \"10.0.0.1:4430\"\ncapacity = 500\n";
-        std::fs::write(&file, format!("{pmem}{regions}")).unwrap();
-        let (_, out, _) = checked(&file, true);
-        assert!(out.contains("connect to 10.0.0.1:4430, 500 I/Os per second\n"), "{out}");
         let required = "require_authentication = true\n";
-        let text = format!(
+        let required = format!(
             "[target]\n{required}[[listener]]\naddress = \"10.0.0.1:4420\"\n{required}\
              [[subsystem]]\nnqn = \"nqn.2026-01.io.x:s\"\n{required}"
         );
-        std::fs::write(&file, text).unwrap();
-        let (_, out, _) = checked(&file, true);
-        for line in [
-            "  all hosts must authenticate\n",
-            "  listener 10.0.0.1:4420, authentication required\n",
-            "  subsystem nqn.2026-01.io.x:s, no host allowed yet, authentication required\n",
+        for (text, lines) in [
+            (embedded.as_str(), &["namespace 1: memory, 1 GiB"][..]),
+            (
+                regions,
+                &[
+                    "  no `address` in [pmem]: no client can connect",
+                    "    region a: /dev/dax0.0, the size it has, read only, no host allowed yet\n",
+                    "    region b: memory, 1 MiB, 1 host\n",
+                ],
+            ),
+            (&(pmem.to_owned() + regions), &["connect to 10.0.0.1:4430, 500 I/Os per second\n"]),
+            (
+                &required,
+                &[
+                    "  all hosts must authenticate\n",
+                    "  listener 10.0.0.1:4420, authentication required\n",
+                    "  subsystem nqn.2026-01.io.x:s, no host allowed yet, authentication required\n",
+                ],
+            ),
         ] {
-            assert!(out.contains(line), "{out}");
+            let (_, out, _) = check(&folder, text, true);
+            assert!(lines.iter().all(|line| out.contains(line)), "{lines:?}: {out}");
         }
         let former = "[qos]\noperations = 64\n\n[[session]]\nname = \"gold\"\npayload = \"5 %\"\n";
-        std::fs::write(&file, former).unwrap();
-        let (status, _, errors) = checked(&file, true);
+        let (status, _, errors) = check(&folder, former, true);
         assert_eq!(status, 0);
         for line in [
             "a.toml:2: `operations` of [qos] is called `credits` now; the former name still works\n",
@@ -358,11 +363,11 @@ mod tests {
         ] {
             assert!(errors.contains(line), "{errors}");
         }
-        std::fs::write(&file, "[target]\ncoers = [0]\n").unwrap();
-        let (status, out, errors) = checked(&file, true);
+        let (status, out, errors) = check(&folder, "[target]\ncoers = [0]\n", true);
         assert_eq!((status, out.as_str()), (1, ""));
         assert!(errors.contains("a.toml:2:1: unknown key") && errors.ends_with(": 1 error\n"));
-        assert_eq!(checked(&folder.path().join("none"), true).0, 2);
+        let none = folder.path().join("none");
+        assert_eq!(check_status(&none, true, &mut Vec::new(), &mut Vec::new()), 2);
     }
 
     #[test]
@@ -376,7 +381,6 @@ mod tests {
         let mut options = std::fs::OpenOptions::new();
         let to = options.write(true).create_new(true).mode(0o600).open(keys.join("h.key"));
         to.unwrap().write_all(key.text().as_bytes()).unwrap();
-        let file = folder.path().join("a.toml");
         let text = format!(
             "[target]\ncontrol = \"{}\"\nhost_keys = \"{}\"\n\
              [[listener]]\naddress = \"127.0.41.87:4420\"\n\
@@ -384,46 +388,35 @@ mod tests {
             folder.path().join("control.sock").display(),
             keys.display()
         );
-        std::fs::write(&file, &text).unwrap();
-        let (status, _, errors) = checked(&file, false);
-        assert_eq!(status, VALID, "{errors}");
-        assert!(
-            errors.contains("a.toml: warning: the TLS key of host nqn.2026-01.io.x:h "),
-            "{errors}"
-        );
-        assert_eq!(checked(&file, true).2, "", "the keys of another machine are not here");
+        let (status, _, errors) = check(&folder, &text, false);
+        let warning = "a.toml: warning: the TLS key of host nqn.2026-01.io.x:h ";
+        assert!(status == VALID && errors.contains(warning), "{errors}");
+        assert_eq!(check(&folder, &text, true).2, "", "the keys of another machine are not here");
         let text = text.replace(host, "nqn.2026-01.io.x:other");
-        std::fs::write(&file, &text).unwrap();
-        let (status, _, errors) = checked(&file, false);
+        let (status, _, errors) = check(&folder, &text, false);
         assert!(status == LACKING && errors.contains("no subsystem allows it"), "{errors}");
         let state = format!("state = \"{}\"\nhost_keys", folder.path().join("a.redb").display());
-        std::fs::write(&file, text.replacen("host_keys", &state, 1)).unwrap();
-        let (status, _, errors) = checked(&file, false);
-        assert!(
-            status == VALID && errors.contains("warning: host nqn.2026-01.io.x:h has"),
-            "{errors}"
-        );
+        let (status, _, errors) = check(&folder, &text.replacen("host_keys", &state, 1), false);
+        let warning = "warning: host nqn.2026-01.io.x:h has";
+        assert!(status == VALID && errors.contains(warning), "{errors}");
     }
 
     #[test]
     fn check_looks_at_this_machine_unless_the_file_is_for_another() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a.toml");
         let control = folder.path().join("control.sock");
         let text = format!("[target]\ncontrol = \"{}\"\n", control.display());
-        std::fs::write(&file, &text).unwrap();
-        assert_eq!(checked(&file, false).0, VALID);
+        assert_eq!(check(&folder, &text, false).0, VALID);
         let listener = "[[listener]]\naddress = \"192.0.2.1:4420\"\n";
-        std::fs::write(&file, format!("{text}cores = [9999]\n{listener}")).unwrap();
-        let (status, _, errors) = checked(&file, false);
+        let cores = format!("{text}cores = [9999]\n{listener}");
+        let (status, _, errors) = check(&folder, &cores, false);
         assert_eq!(status, INVALID, "{errors}");
-        assert_eq!(checked(&file, true).0, VALID);
-        std::fs::write(&file, format!("{text}{listener}")).unwrap();
-        let (status, out, errors) = checked(&file, false);
-        assert_eq!(status, LACKING, "{errors}");
-        assert!(out.contains(": valid\n"), "{out}");
+        assert_eq!(check(&folder, &cores, true).0, VALID);
+        let text = text + listener;
+        let (status, out, errors) = check(&folder, &text, false);
+        assert!(status == LACKING && out.contains(": valid\n"), "{out}{errors}");
         assert!(errors.contains("a.toml: on this machine: cannot listen on 192.0.2.1:4420"));
-        let (status, _, errors) = checked(&file, true);
+        let (status, _, errors) = check(&folder, &text, true);
         assert_eq!((status, errors.as_str()), (VALID, ""));
     }
 }

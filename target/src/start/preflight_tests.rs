@@ -2,12 +2,18 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use sluice_config::testing::parse;
 
 use super::*;
+use crate::control::api::test_engine::TestEngine;
 use crate::control::api::{Control, Server};
 use crate::control::store::{Live, MemoryStore};
+
+/// The lines before a subsystem's first namespace, and before another one.
+const SUBSYSTEM: &str = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n";
+const NEXT: &str = "[[subsystem.namespace]]\n";
 
 /// A folder, and a configuration in it that this machine can run.
 struct Place(tempfile::TempDir);
@@ -29,13 +35,16 @@ impl Place {
 
     /// Makes a configuration with a namespace of these lines.
     fn namespace(&self, lines: &str) -> Config {
-        let subsystem = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n";
-        self.config("", &format!("{subsystem}{lines}"))
+        self.config("", &format!("{SUBSYSTEM}{lines}"))
+    }
+
+    /// Returns the lines of a namespace on a file.
+    fn disk(&self, name: &str, more: &str) -> String {
+        format!("backend = \"file\"\npath = \"{}\"\n{more}", self.path(name))
     }
 
     fn file(&self, name: &str, more: &str) -> Config {
-        let path = self.path(name);
-        self.namespace(&format!("backend = \"file\"\npath = \"{path}\"\n{more}"))
+        self.namespace(&self.disk(name, more))
     }
 }
 
@@ -102,17 +111,15 @@ fn files_and_devices_are_looked_at() {
 #[test]
 fn more_than_a_file_system_has_is_a_warning_and_more_than_a_file_can_hold_is_refused() {
     let place = Place::new();
-    let disk = |name: &str, size: &str| {
-        let path = place.path(name);
-        format!("backend = \"file\"\npath = \"{path}\"\nsize = \"{size}\"\ncreate = true\n")
-    };
+    let disk =
+        |name: &str, size: &str| place.disk(name, &format!("size = \"{size}\"\ncreate = true\n"));
     assert!(look(&place.namespace(&disk("1.img", "1 MiB"))).warnings.is_empty());
     // A little more than half of the free space, once and twice.
     let told = nix::sys::statvfs::statvfs(place.0.path()).unwrap();
     let free = told.blocks_available() * told.fragment_size();
     let half = format!("{} B", (free / 2).next_multiple_of(4096) + (64 << 20));
     assert!(look(&place.namespace(&disk("1.img", &half))).warnings.is_empty());
-    let two = format!("{}[[subsystem.namespace]]\n{}", disk("1.img", &half), disk("2.img", &half));
+    let two = disk("1.img", &half) + NEXT + &disk("2.img", &half);
     let found = look(&place.namespace(&two));
     assert_eq!((found.lacks.len(), found.warnings.len()), (0, 1), "{found:?}");
     assert!(found.warnings[0].contains("overcommitted: 2 files"), "{found:?}");
@@ -146,9 +153,8 @@ fn a_file_has_one_namespace_however_it_is_called() {
     let place = Place::new();
     std::fs::write(place.path("1.img"), [0; 8192]).unwrap();
     std::os::unix::fs::symlink(place.path("1.img"), place.path("2.img")).unwrap();
-    let other = place.path("2.img");
-    let second = format!("[[subsystem.namespace]]\nbackend = \"file\"\npath = \"{other}\"");
-    lacks(&place.file("1.img", &format!("\n{second}")), "namespace nqn.2026-01.io.x:a/2: ");
+    let two = place.disk("1.img", NEXT) + &place.disk("2.img", "");
+    lacks(&place.namespace(&two), "namespace nqn.2026-01.io.x:a/2: ");
 }
 
 #[test]
@@ -164,6 +170,8 @@ fn addresses_are_those_of_this_machine_and_free() {
         &place.config("", &listener("[fe80::1%nowhere0]:4420")),
         "[fe80::1%nowhere0]:4420: this machine has no interface",
     );
+    let regions = "[pmem]\naddress = \"192.0.2.1:4430\"\ncapacity = 1000";
+    lacks(&place.config("", regions), "regions at 192.0.2.1:4430: ");
 }
 
 #[test]
@@ -176,10 +184,8 @@ fn what_our_own_daemon_has_is_not_in_the_way() {
     for (config, words) in [(listener, "in use"), (region, "there is no such file")] {
         let config = place.config("", &config);
         lacks(&config, words);
-        let engine = crate::control::api::test_engine::TestEngine::new(config.clone());
-        let store = std::sync::Arc::new(MemoryStore::default());
-        let (live, _) = Live::open(config.clone(), store).unwrap();
-        let control = Control::new(std::sync::Arc::new(engine), live);
+        let (live, _) = Live::open(config.clone(), Arc::new(MemoryStore::default())).unwrap();
+        let control = Control::new(Arc::new(TestEngine::new(config.clone())), live);
         let server = Server::spawn(control, &config.target.control, None).unwrap();
         none(&config);
         drop(server);
@@ -219,20 +225,13 @@ fn a_file_that_is_to_be_made_has_one_namespace_however_it_is_called() {
     let place = Place::new();
     std::fs::create_dir(place.path("a")).unwrap();
     std::os::unix::fs::symlink(place.path("a"), place.path("link")).unwrap();
-    let file = |name: &str| {
-        let path = place.path(name);
-        format!("backend = \"file\"\npath = \"{path}\"\nsize = \"1 MiB\"\ncreate = true\n")
-    };
-    let two = format!("{}[[subsystem.namespace]]\n{}", file("a/1.img"), file("link/1.img"));
+    let file = |name: &str| place.disk(name, "size = \"1 MiB\"\ncreate = true\n");
+    let two = file("a/1.img") + NEXT + &file("link/1.img");
     let said = lacks(&place.namespace(&two), "a/1 has it already");
     assert!(said.starts_with("namespace nqn.2026-01.io.x:a/2: "), "{said}");
-    let two = format!("{}[[subsystem.namespace]]\n{}", file("a/1.img"), file("a/../1.img"));
-    none(&place.namespace(&two));
-    let state = place.path("link/1.img");
-    let subsystem = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n";
-    let config =
-        place.config(&format!("state = \"{state}\""), &format!("{subsystem}{}", file("a/1.img")));
-    lacks(&config, "the state file");
+    none(&place.namespace(&(file("a/1.img") + NEXT + &file("a/../1.img"))));
+    let state = format!("state = \"{}\"", place.path("link/1.img"));
+    lacks(&place.config(&state, &(SUBSYSTEM.to_owned() + &file("a/1.img"))), "the state file");
 }
 
 #[test]
@@ -255,22 +254,8 @@ fn regions_are_looked_at_as_namespaces_are() {
     std::fs::write(place.path("1.img"), [0; 8192]).unwrap();
     std::os::unix::fs::symlink(place.path("1.img"), place.path("2.img")).unwrap();
     none(&of(&region("2.img", "")));
-    let disk = place.path("1.img");
-    let disk = format!(
-        "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n\
-         backend = \"file\"\npath = \"{disk}\"\n"
-    );
-    let two = of(&(region("2.img", "") + &disk));
+    let two = of(&(region("2.img", "") + SUBSYSTEM + &place.disk("1.img", "")));
     assert!(lacks(&two, "has it already").starts_with("region log: "));
-}
-
-#[test]
-fn the_address_of_regions_is_one_of_an_rdma_device() {
-    let place = Place::new();
-    lacks(
-        &place.config("", "[pmem]\naddress = \"192.0.2.1:4430\"\ncapacity = 1000"),
-        "regions at 192.0.2.1:4430: ",
-    );
 }
 
 #[test]

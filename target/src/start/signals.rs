@@ -156,29 +156,15 @@ mod tests {
     /// Checks all signals whose default ends a process, and that are neither a defect nor SIGKILL.
     #[test]
     fn no_signal_that_somebody_may_send_has_its_default() {
-        let left = [
-            // A defect.
-            Signal::SIGABRT,
-            Signal::SIGBUS,
-            Signal::SIGFPE,
-            Signal::SIGILL,
-            Signal::SIGSEGV,
-            Signal::SIGSYS,
-            Signal::SIGTRAP,
-            // Cannot be taken.
-            Signal::SIGKILL,
-            Signal::SIGSTOP,
-            // Ignored by the standard library.
-            Signal::SIGPIPE,
-            // Stop and go on, or are ignored by default.
-            Signal::SIGTSTP,
-            Signal::SIGTTIN,
-            Signal::SIGTTOU,
-            Signal::SIGCONT,
-            Signal::SIGCHLD,
-            Signal::SIGURG,
-            Signal::SIGWINCH,
-        ];
+        use Signal::{
+            SIGABRT, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGSTOP,
+            SIGSYS, SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH,
+        };
+        let defects = [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP];
+        // The last one is ignored by the standard library.
+        let untakeable = [SIGKILL, SIGSTOP, SIGPIPE];
+        let stop_or_ignored = [SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGURG, SIGWINCH];
+        let left = [&defects[..], &untakeable, &stop_or_ignored].concat();
         for signal in Signal::iterator() {
             assert!(TAKEN.contains(&signal) != left.contains(&signal), "{signal}");
         }

@@ -398,17 +398,8 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let no_pause = || panic!("the control interface would wait");
-        let error = InUse::Fail
-            .attempt(
-                || {
-                    bind_to(address).and_then(|fd| {
-                        listen(&fd, Backlog::new(1)?)?;
-                        Ok(())
-                    })
-                },
-                no_pause,
-            )
-            .unwrap_err();
+        let bind = || bind_to(address).and_then(|fd| Ok(listen(&fd, Backlog::new(1)?)?));
+        let error = InUse::Fail.attempt(bind, no_pause).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
     }
 
@@ -422,11 +413,12 @@ mod tests {
         let said = refused("192.0.2.1:4420");
         assert!(said.contains("no address 192.0.2.1 now") && said.contains("0.0.0.0"), "{said}");
         assert!(!said.contains("another"), "{said}");
-        let error = io::Error::from_raw_os_error(libc::EACCES);
-        let said = refusal("0.0.0.0:420".parse().unwrap(), &error);
+        let refusal = |address: &str, errno| {
+            refusal(address.parse().unwrap(), &io::Error::from_raw_os_error(errno))
+        };
+        let said = refusal("0.0.0.0:420", libc::EACCES);
         assert!(said.contains("CAP_NET_BIND_SERVICE") && !said.contains("another"), "{said}");
-        let error = io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
-        let said = refusal("[::]:4420".parse().unwrap(), &error);
+        let said = refusal("[::]:4420", libc::EAFNOSUPPORT);
         assert!(said.contains("IPv6 is switched off"), "{said}");
         let said = resolve("[fe80::1%nowhere0]:4420".parse().unwrap()).unwrap_err();
         assert!(said.contains("no interface nowhere0 now") && said.contains("ip link"), "{said}");

@@ -1,8 +1,7 @@
 //! A daemon in a process of its own.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -10,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
+use serde_json::Value;
+use sluice_config::Method;
+use sluice_config::client::Connection;
+use sluice_config::failure::Failure;
 
 use crate::client::{NQN, free_address};
 
@@ -27,6 +29,13 @@ impl Setup {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         Self { folder, address: free_address() }
+    }
+
+    /// Writes a configuration with one memory namespace, and more lines at its end.
+    pub(crate) fn with(more: &str) -> Self {
+        let setup = Self::new();
+        setup.write(&setup.text(more));
+        setup
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -57,6 +66,16 @@ impl Setup {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sluiced"));
         command.args(["--log", "stderr", "--config"]).arg(self.path("a.toml"));
         command
+    }
+
+    /// Starts the daemon with a limit on the sizes of files, as options of `ulimit`, and waits until it serves.
+    pub(crate) fn start_limited(&self, limit: &str) -> Daemon {
+        let (command, mut limited) = (self.command(), Command::new("sh"));
+        limited.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]);
+        limited.arg(command.get_program()).args(command.get_args());
+        let daemon = Daemon::spawn(limited, self.path("control.sock"));
+        daemon.logged("serving");
+        daemon
     }
 
     /// Starts the daemon, and waits until it serves.
@@ -141,18 +160,9 @@ impl Daemon {
     }
 
     /// Calls a method over the control socket.
-    pub(crate) fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
-        let mut stream = UnixStream::connect(&self.control).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = json!({ "id": 1, "method": method, "params": params });
-        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap();
-        match answer.get("error") {
-            Some(error) => Err(error.clone()),
-            None => Ok(answer["result"].clone()),
-        }
+    pub(crate) fn call(&self, method: &str, params: Value) -> Result<Value, Failure> {
+        let mut connection = Connection::open(&self.control, PATIENCE)?;
+        connection.call(Method::from_name(method).unwrap(), &params)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use fabric::nvme::{Sqe, opcode};
 use nix::sys::signal::Signal;
 
-use crate::client::{HOST, NQN, connected, io, on};
+use crate::client::{connected, identity, io, on};
 use crate::daemon::Setup;
 
 /// The number of blocks that hosts write.
@@ -32,8 +32,7 @@ struct Known {
 
 /// Writes a host's blocks in turn until the connection is lost.
 fn write_on(address: SocketAddr, nsid: u32, host: u32, known: &mut Known, count: &AtomicU64) {
-    let subsystem = NQN.to_owned();
-    let identity = hostile::Identity { subsystem, host: HOST.to_owned(), host_id: [7; 16] };
+    let identity = identity();
     // The daemon may be killed before this host has come to write anything.
     let Ok((_admin, id)) = hostile::Queue::controller(address, &identity) else { return };
     let Ok((mut queue, _)) = hostile::Queue::connect(address, &identity, 1, id) else { return };
@@ -119,8 +118,7 @@ fn a_file_in_memory_has_all_acknowledged_writes_whole_after_kills() {
 
 #[test]
 fn a_memory_namespace_has_nothing_after_a_kill() {
-    let setup = Setup::new();
-    setup.write(&setup.text(""));
+    let setup = Setup::with("");
     for round in 0..2 {
         let mut daemon = setup.start();
         let (mut admin, [mut queue]) = connected(setup.address);

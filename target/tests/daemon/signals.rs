@@ -1,9 +1,10 @@
 //! Signals, and the daemon's end.
 
-use std::process::Command;
-
 use fabric::nvme::opcode;
-use nix::sys::signal::Signal;
+use nix::sys::signal::Signal::{
+    SIGALRM, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1,
+    SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
 use serde_json::json;
 
 use crate::client::{connected, io, on, pattern};
@@ -11,25 +12,15 @@ use crate::daemon::{Daemon, Setup};
 
 #[test]
 fn signals_that_ask_for_nothing_harm_nobody() {
-    let setup = Setup::new();
-    setup.write(&setup.text(""));
+    let setup = Setup::with("");
     let mut daemon = setup.start();
     let (_admin, [mut queue]) = connected(setup.address);
     for signal in [
-        Signal::SIGUSR1,
-        Signal::SIGUSR2,
-        Signal::SIGALRM,
-        Signal::SIGVTALRM,
-        Signal::SIGPROF,
-        Signal::SIGIO,
-        Signal::SIGPWR,
-        Signal::SIGSTKFLT,
-        Signal::SIGXFSZ,
-        Signal::SIGXCPU,
-        Signal::SIGPIPE,
+        SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT, SIGXFSZ, SIGXCPU,
+        SIGPIPE,
     ] {
         daemon.send(signal);
-        if !matches!(signal, Signal::SIGPIPE | Signal::SIGXCPU) {
+        if !matches!(signal, SIGPIPE | SIGXCPU) {
             let line = daemon.logged(&format!("signal={signal}"));
             let own = format!("process {}", std::process::id());
             assert!(line.contains("INFO") && line.contains(&own), "{line}");
@@ -37,7 +28,7 @@ fn signals_that_ask_for_nothing_harm_nobody() {
         queue.write(1, 3, pattern(3, 1, 1));
     }
     assert!(daemon.is_running());
-    daemon.send(Signal::SIGTERM);
+    daemon.send(SIGTERM);
     assert_eq!(daemon.ended(), Some(0));
 }
 
@@ -47,9 +38,8 @@ const SLOW: &str = "[[subsystem.namespace]]\nnsid = 2\nbackend = \"null\"\nsize 
 
 #[test]
 fn sigterm_lets_commands_finish_and_is_no_failure() {
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let setup = Setup::new();
-        setup.write(&setup.text(SLOW));
+    for signal in [SIGTERM, SIGINT] {
+        let setup = Setup::with(SLOW);
         let mut daemon = setup.start();
         let (_admin, [mut queue]) = connected(setup.address);
         let slow = queue.submit(on(2, io(opcode::io::READ, 0, 1)), None, 4096);
@@ -67,9 +57,8 @@ fn sigterm_lets_commands_finish_and_is_no_failure() {
 #[test]
 fn a_second_sigterm_and_sigquit_do_not_wait() {
     let slow = SLOW.replace("500 ms", "10 s");
-    for signals in [&[Signal::SIGTERM, Signal::SIGTERM][..], &[Signal::SIGQUIT]] {
-        let setup = Setup::new();
-        setup.write(&setup.text(&slow));
+    for signals in [&[SIGTERM, SIGTERM][..], &[SIGQUIT]] {
+        let setup = Setup::with(&slow);
         let mut daemon = setup.start();
         let (_admin, [mut queue]) = connected(setup.address);
         queue.submit(on(2, io(opcode::io::READ, 0, 1)), None, 4096);
@@ -86,8 +75,7 @@ fn a_second_sigterm_and_sigquit_do_not_wait() {
 
 #[test]
 fn the_exit_status_tells_who_asked_for_the_end() {
-    let setup = Setup::new();
-    setup.write(&setup.text(""));
+    let setup = Setup::with("");
     for now in [false, true] {
         let mut daemon = setup.start();
         daemon.call("shutdown", json!({ "now": now })).unwrap();
@@ -96,7 +84,7 @@ fn the_exit_status_tells_who_asked_for_the_end() {
     // A signal that comes while the daemon shuts down on request is not the reason of the end.
     let mut daemon = setup.start();
     daemon.call("shutdown", json!({})).unwrap();
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.id()), Signal::SIGTERM);
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.id()), SIGTERM);
     assert!(matches!(daemon.ended(), Some(150 | 1)), "{}", daemon.log());
     setup.write("[target]\ncoers = [0]\n");
     let mut daemon = Daemon::spawn(setup.command(), setup.path("control.sock"));
@@ -107,21 +95,15 @@ fn the_exit_status_tells_who_asked_for_the_end() {
 /// handler.
 #[test]
 fn a_limit_on_file_sizes_is_an_error_and_does_not_end_the_daemon() {
-    let setup = Setup::new();
-    setup.write(&setup.text(""));
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""]);
-    let whole = setup.command();
-    limited.arg(whole.get_program()).args(whole.get_args());
-    let mut daemon = Daemon::spawn(limited, setup.path("control.sock"));
-    daemon.logged("serving");
+    let setup = Setup::with("");
+    let mut daemon = setup.start_limited("-f 0");
     let line = daemon.logged("state.redb");
     assert!(line.contains("ERROR") && line.contains("no space left"), "{line}");
     let error = daemon.call("subsystem.add", json!({ "nqn": "nqn.2026-01.io.x:new" })).unwrap_err();
-    assert_eq!(error["kind"], "store", "{error}");
+    assert_eq!(error.kind, "store", "{error}");
     let (_admin, [mut queue]) = connected(setup.address);
     queue.read(1, 0, 1);
     assert!(daemon.is_running());
-    daemon.send(Signal::SIGTERM);
+    daemon.send(SIGTERM);
     assert_eq!(daemon.ended(), Some(0));
 }

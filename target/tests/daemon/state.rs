@@ -10,8 +10,7 @@ use crate::daemon::{Daemon, Setup};
 
 #[test]
 fn a_damaged_state_file_is_set_aside_without_a_panics_text_and_the_configuration_is_served() {
-    let setup = Setup::new();
-    setup.write(&setup.text(""));
+    let setup = Setup::with("");
     let mut daemon = setup.start();
     let host = "nqn.2026-01.io.x:h";
     daemon.call("host.add", json!({ "subsystem": NQN, "host": host })).unwrap();
@@ -54,8 +53,7 @@ fn a_damaged_state_file_is_set_aside_without_a_panics_text_and_the_configuration
 
 #[test]
 fn acknowledged_changes_survive_a_kill() {
-    let setup = Setup::new();
-    setup.write(&setup.text(""));
+    let setup = Setup::with("");
     for n in 0..3 {
         let mut daemon = setup.start();
         let hosts = daemon.call("host.list", json!({})).unwrap();
@@ -79,11 +77,7 @@ fn what_could_not_be_stored_on_a_full_disk_is_stored_once_there_is_room() {
         disk.display()
     )));
     // No file can become larger than a block, as on a disk that is full.
-    let (command, mut limited) = (setup.command(), Command::new("sh"));
-    limited.args(["-c", "ulimit -S -f 1 && exec \"$0\" \"$@\""]);
-    limited.arg(command.get_program()).args(command.get_args());
-    let mut daemon = Daemon::spawn(limited, setup.path("control.sock"));
-    daemon.logged("serving");
+    let mut daemon = setup.start_limited("-S -f 1");
     let problems =
         |of: &Daemon| of.call("status", json!({})).unwrap()["problems"].as_array().unwrap().clone();
     let uuid = |of: &Daemon| of.call("namespace.list", json!({})).unwrap()[1]["uuid"].clone();

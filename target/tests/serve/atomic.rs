@@ -21,7 +21,7 @@ fn two_cpus() -> Vec<usize> {
 #[test]
 fn a_block_in_memory_is_of_one_write_whichever_reactors_serve_its_hosts() {
     let settings = TargetConfig { cores: two_cpus(), io_memory: 8 << 20, ..settings() };
-    let (_runtime, address) = serve(settings, QosConfig::default(), vec![namespace(memory())]);
+    let (_runtime, address) = serve(settings, QosConfig::default(), vec![memory()]);
     check_whole_blocks(address, 8, 16 * ProptestConfig::default().cases);
 }
 

@@ -19,37 +19,32 @@ use sluice_config::{QosConfig, TargetConfig};
 use sluiced::serve::engine::Engine;
 use sluiced::start::runtime::Runtime;
 
-use super::client::{HOST, NQN, io, pattern};
-use super::{Running, memory, namespace, serve};
+use super::client::{HOST, NQN, identity, io, pattern};
+use super::{Running, memory, serve};
 
 fn secret(tag: u8) -> Secret {
     Secret::generate(&[tag; 64], Some(Hash::Sha256))
 }
 
-fn identity() -> Identity {
-    Identity { subsystem: NQN.to_owned(), host: HOST.to_owned(), host_id: [7; 16] }
-}
-
-fn secrets(own: u8) -> HostSecrets {
-    HostSecrets {
-        pairs: vec![SecretPair { host: secret(own), controller: Some(secret(99)) }],
-        hashes: vec![Hash::Sha384],
-        groups: vec![Group::Ffdhe2048],
-    }
+fn key_file(own: u8) -> KeyFile {
+    let pairs = vec![SecretPair { host: secret(own), controller: Some(secret(99)) }];
+    let (hashes, groups) = (vec![Hash::Sha384], vec![Group::Ffdhe2048]);
+    KeyFile { secrets: Some(HostSecrets { pairs, hashes, groups }), ..KeyFile::new(HOST) }
 }
 
 /// Returns a target in which the host of these tests has a secret, in a file.
 fn target(folder: &Path) -> (Running, SocketAddr) {
-    let file = KeyFile { secrets: Some(secrets(1)), ..KeyFile::new(HOST) };
     let mut options = fs::OpenOptions::new();
     let to = options.write(true).create_new(true).mode(0o600).open(folder.join("host.key"));
-    to.unwrap().write_all(file.text().as_bytes()).unwrap();
-    let settings = TargetConfig {
-        io_memory: 4 << 20,
-        host_keys: Some(folder.to_owned()),
-        ..TargetConfig::default()
-    };
-    serve(settings, QosConfig::default(), vec![namespace(memory())])
+    to.unwrap().write_all(key_file(1).text().as_bytes()).unwrap();
+    let host_keys = Some(folder.to_owned());
+    let settings = TargetConfig { io_memory: 4 << 20, host_keys, ..TargetConfig::default() };
+    serve(settings, QosConfig::default(), vec![memory()])
+}
+
+/// Connects an I/O queue of the host of these tests.
+fn queue(address: SocketAddr, id: u16) -> Queue {
+    Queue::connect(address, &identity(), 1, id).unwrap().0
 }
 
 fn both_ways(own: u8) -> Credentials {
@@ -71,9 +66,8 @@ fn controller(address: SocketAddr, own: u8) -> (Queue, u16) {
 
 /// Returns the queues, by number, and whether the target shows that their host has proved itself.
 fn proved(runtime: &Runtime) -> Vec<(u16, bool)> {
-    let connections = runtime.connections();
-    let mut all: Vec<_> =
-        connections.iter().map(|one| (one.queue.unwrap(), one.authenticated)).collect();
+    let queues = runtime.connections().into_iter().map(|c| (c.queue.unwrap(), c.authenticated));
+    let mut all: Vec<_> = queues.collect();
     all.sort_unstable();
     all
 }
@@ -90,24 +84,21 @@ fn each_queue_carries_nothing_before_its_host_has_proved_itself_there() {
     assert_eq!(admin.call(enable, None, 0).unwrap().status, required);
 
     let (_admin, id) = controller(address, 1);
-    let (mut queue, _) = Queue::connect(address, &identity(), 1, id).unwrap();
-    let (read, write) = (io(opcode::io::READ, 0, 1), io(opcode::io::WRITE, 0, 1));
+    let mut queue = queue(address, id);
+    let read = io(opcode::io::READ, 0, 1);
+    let write = |blocks| (io(opcode::io::WRITE, 0, blocks), Some(pattern(0, blocks, 3)));
     assert_eq!(queue.call(read, None, 4096).unwrap().status, required);
-    let blocks = io(opcode::io::WRITE, 0, 16);
-    for (sqe, data) in [(write, pattern(0, 1, 3)), (blocks, pattern(0, 16, 3))] {
-        let refused = queue.call(sqe, Some(data), 0).unwrap();
+    for (sqe, data) in [write(1), write(16)] {
+        let refused = queue.call(sqe, data, 0).unwrap();
         assert_eq!(refused.status, required, "with its data in the capsule, or asked for");
     }
-    assert_eq!(
-        proved(&runtime),
-        [(0, false), (0, true), (1, false)],
-        "queues, and who is behind them"
-    );
+    assert_eq!(proved(&runtime), [(0, false), (0, true), (1, false)]);
     assert_eq!(queue.authenticate(&both_ways(1), &identity()).unwrap(), Ok(()));
     assert_eq!(proved(&runtime), [(0, false), (0, true), (1, true)]);
     let first = queue.call(read, None, 4096).unwrap();
     assert!(first.status.is_success() && first.data.iter().all(|byte| *byte == 0));
-    assert!(queue.call(write, Some(pattern(0, 1, 3)), 0).unwrap().status.is_success());
+    let (write, data) = write(1);
+    assert!(queue.call(write, data, 0).unwrap().status.is_success());
     // Again, between commands, one way this time.
     let again = Credentials::new(secret(1), None);
     assert_eq!(queue.authenticate(&again, &identity()).unwrap(), Ok(()));
@@ -126,7 +117,7 @@ fn a_host_with_another_secret_is_told_and_closed() {
     assert!(after.is_err() || after.is_ok_and(|answer| !answer.status.is_success()));
 
     let (mut admin, id) = controller(address, 1);
-    let (mut queue, _) = Queue::connect(address, &identity(), 1, id).unwrap();
+    let mut queue = queue(address, id);
     let trusts = Credentials::new(secret(1), Some(secret(98)));
     let told = queue.authenticate(&trusts, &identity()).unwrap();
     assert_eq!(told, Err(Failed::Told(AuthError::Controller(AuthFailure::Failed))));
@@ -139,13 +130,11 @@ fn secrets_that_are_exchanged_disconnect_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (runtime, address) = target(folder.path());
     let (_admin, id) = controller(address, 1);
-    let (mut queue, _) = Queue::connect(address, &identity(), 1, id).unwrap();
+    let mut queue = queue(address, id);
     assert_eq!(queue.authenticate(&both_ways(1), &identity()).unwrap(), Ok(()));
     let keys = runtime.read_host_keys().unwrap();
-    assert!(runtime.set_host_keys(keys.clone()).is_empty(), "the same as at the start");
-    let other = KeyFile { secrets: Some(secrets(2)), ..KeyFile::new(HOST) };
-    let other = [(HOST.to_owned(), other)].into();
-    let told = runtime.set_host_keys(other);
+    assert!(runtime.set_host_keys(keys).is_empty(), "the same as at the start");
+    let told = runtime.set_host_keys([(HOST.to_owned(), key_file(2))].into());
     assert_eq!(told, [format!("host {HOST} has other secrets")]);
     let read = io(opcode::io::READ, 0, 1);
     assert!(queue.call(read, None, 4096).unwrap().status.is_success());

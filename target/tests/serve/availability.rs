@@ -6,24 +6,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabric::host::commands;
-use fabric::nvme::{Sqe, Status, opcode};
-use sluice_config::{Backend, DeviceModel};
+use fabric::nvme::Status;
+use sluice_config::{Backend, DeviceModel, Namespace};
 use sluiced::serve::engine::{Availability, Engine, EngineError, NamespaceState};
 use sluiced::start::runtime::Runtime;
-use zerocopy::little_endian::U32;
 
-use super::client::{NQN, Queue, connected, io, on, pattern};
-use super::{end, eventually, last_nsid, memory, namespace, row, target};
+use super::client::{NQN, Queue, connected, on, pattern};
+use super::{disk, end, eventually, last_nsid, memory, row, target};
 
-/// Makes a backend of a file in its present size.
-fn existing(path: &Path) -> Backend {
-    Backend::File {
-        path: path.to_owned(),
-        size: None,
-        block_size: Some(4096),
-        direct: false,
-        create: false,
-    }
+/// Makes a namespace on a file in its present size.
+fn existing(path: &Path) -> Namespace {
+    let (path, block_size) = (path.to_owned(), Some(4096));
+    Namespace::new(Backend::File { path, size: None, block_size, direct: false, create: false })
 }
 
 fn await_state(runtime: &Runtime, nsid: u32, state: Availability) -> NamespaceState {
@@ -35,31 +29,25 @@ fn await_state(runtime: &Runtime, nsid: u32, state: Availability) -> NamespaceSt
     seen
 }
 
-/// Returns whether a status is Namespace Not Ready, with any retry delay.
-fn is_not_ready(status: Status) -> bool {
-    status.bits() & 0x7ff == Status::NAMESPACE_NOT_READY.bits() && !status.is_dnr()
-}
-
 #[test]
 fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("late");
+    let (_folder, path) = disk();
     let (runtime, address) = target(vec![existing(&path), memory()], 1);
     let absent = row(&runtime, 1);
     assert_eq!((absent.state, absent.size), (Availability::Unavailable, 0));
     assert_eq!(absent.path.as_deref(), path.to_str());
     let reason = absent.reason.unwrap();
-    assert!(reason.contains("late: there is no such file"), "{reason}");
+    assert!(reason.contains("disk: there is no such file"), "{reason}");
     let (_admin, [mut queue]) = connected(address);
-    let (status, _, _) = queue.call(io(opcode::io::READ, 0, 1), None, 4096);
-    assert!(is_not_ready(status), "{status}: the host should retry");
+    let status = queue.try_read(1, 0);
+    let is_retried = status.is(Status::NAMESPACE_NOT_READY) && !status.is_dnr();
+    assert!(is_retried, "{status}");
     queue.read(2, 0, 1);
     assert!(matches!(
         runtime.resize_namespace(NQN, 1, Some(1 << 20)),
         Err(EngineError::Invalid(why)) if why.contains("there is no such file")
     ));
-    let again = runtime
-        .add_namespace(NQN, &sluice_config::Namespace { nsid: Some(1), ..namespace(memory()) });
+    let again = runtime.add_namespace(NQN, &Namespace { nsid: Some(1), ..memory() });
     assert!(matches!(again, Err(EngineError::Exists(_))), "its number is taken");
 
     fs::write(&path, vec![9; 1 << 20]).unwrap();
@@ -71,17 +59,10 @@ fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
 
 #[test]
 fn a_missing_file_is_inaccessible_for_a_host_that_reads_the_log_of_ana_states() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("late");
+    let (_folder, path) = disk();
     let (runtime, address) = target(vec![existing(&path), memory()], 1);
     let (mut admin, id) = Queue::controller(address);
-    // Log page 0Ch, 4 KiB.
-    let log = Sqe {
-        opcode: opcode::admin::GET_LOG_PAGE,
-        nsid: U32::new(u32::MAX),
-        cdw10: U32::new(0x0c | 1023 << 16),
-        ..commands::identify(0, 0)
-    };
+    let log = on(u32::MAX, commands::log_page(0x0c, 0, 4096));
     let nsids = |log: &[u8]| {
         let at = |at: usize| u32::from_le_bytes(log[at..at + 4].try_into().unwrap());
         // Each group has 32 bytes, with the number of NSIDs from byte 4 on, and then the NSIDs.
@@ -96,7 +77,7 @@ fn a_missing_file_is_inaccessible_for_a_host_that_reads_the_log_of_ana_states() 
     assert!(status.is_success(), "{status}");
     assert_eq!(nsids(&page), [vec![2], vec![1]]);
     let (mut queue, _) = Queue::connect(address, 1, id);
-    let (status, _, _) = queue.call(io(opcode::io::READ, 0, 1), None, 4096);
+    let status = queue.try_read(1, 0);
     assert!(status.is(Status::ANA_INACCESSIBLE) && !status.is_dnr(), "{status}");
     queue.read(2, 0, 1);
 
@@ -109,11 +90,9 @@ fn a_missing_file_is_inaccessible_for_a_host_that_reads_the_log_of_ana_states() 
 
 #[test]
 fn a_namespace_that_is_not_available_can_be_tried_on_request_and_removed() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let ((folder, one), (_folder, two)) = (disk(), disk());
     let (runtime, address) = target(vec![existing(&one), existing(&two)], 1);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     fs::write(&one, vec![1; 1 << 20]).unwrap();
     fs::write(&two, vec![2; 1 << 20]).unwrap();
     runtime.retry_namespaces(Some(NQN), Some(2));
@@ -128,32 +107,27 @@ fn a_namespace_that_is_not_available_can_be_tried_on_request_and_removed() {
     assert_eq!(row(&runtime, 1).state, Availability::Unavailable);
     runtime.remove_namespace(NQN, 1).unwrap();
     assert!(runtime.subsystems()[0].namespaces.is_empty());
-    let (status, _, _) = queue.call(io(opcode::io::READ, 0, 1), None, 4096);
-    assert_eq!(status, Status::INVALID_NAMESPACE.dnr());
+    assert_eq!(queue.try_read(1, 0), Status::INVALID_NAMESPACE.dnr());
     fs::write(&missing, vec![1; 1 << 20]).unwrap();
     runtime.retry_namespaces(None, None);
     assert!(runtime.subsystems()[0].namespaces.is_empty(), "what was removed stays away");
-    runtime.add_namespace(NQN, &namespace(memory())).unwrap();
+    runtime.add_namespace(NQN, &memory()).unwrap();
     assert_eq!(last_nsid(&runtime), 1, "its number is free");
     queue.read(1, 0, 1);
 }
 
 #[test]
 fn errors_of_a_device_are_counted_and_the_last_one_is_named() {
-    let model = DeviceModel {
-        service_time: Duration::ZERO,
-        bandwidth: None,
-        channels: 8,
-        errors: Some(10),
-    };
-    let flawed = Backend::Null { size: 64 << 20, block_size: 4096, model: Some(model) };
+    let (service_time, errors) = (Duration::ZERO, Some(10));
+    let model = Some(DeviceModel { service_time, bandwidth: None, channels: 8, errors });
+    let flawed = Namespace::new(Backend::Null { size: 64 << 20, block_size: 4096, model });
     let (runtime, address) = target(vec![flawed, memory()], 2);
     assert_eq!(row(&runtime, 1).state, Availability::Ready, "none yet");
     let (_admin, [mut queue]) = connected(address);
     let failed = (0..200)
         .filter(|lba| {
-            let (status, _, _) = queue.call(io(opcode::io::READ, *lba, 1), None, 4096);
-            assert!(status.is_success() || status.bits() & 0x7ff == 0x281, "{status}");
+            let status = queue.try_read(1, *lba);
+            assert!(status.is_success() || status.is(Status::UNRECOVERED_READ_ERROR), "{status}");
             !status.is_success()
         })
         .count();
@@ -165,23 +139,21 @@ fn errors_of_a_device_are_counted_and_the_last_one_is_named() {
     let last = "20 errors, last: unrecovered read error (SCT 2h, SC 81h) on read at LBA 199, ";
     assert!(reason.starts_with(last), "{reason}");
     // A wrong request of a host is no error of the device.
-    let beyond = io(opcode::io::READ, (64 << 20) / 4096, 1);
-    assert_eq!(queue.call(on(2, beyond), None, 4096).0, Status::LBA_OUT_OF_RANGE.dnr());
+    assert_eq!(queue.try_read(2, (64 << 20) / 4096), Status::LBA_OUT_OF_RANGE.dnr());
     let sound = row(&runtime, 2);
     assert_eq!((sound.state, sound.errors, sound.reason), (Availability::Ready, 0, None));
 }
 
 #[test]
 fn a_file_that_is_cut_under_its_namespace_is_noticed_by_the_first_read_beyond_its_end() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("disk");
+    let (_folder, path) = disk();
     fs::write(&path, pattern(0, 256, 3)).unwrap();
     let (runtime, address) = target(vec![existing(&path)], 1);
     let (_admin, [mut queue]) = connected(address);
     let cut = OpenOptions::new().write(true).open(&path).unwrap();
     cut.set_len(100 * 4096).unwrap();
-    let (status, _, _) = queue.call(io(opcode::io::READ, 200, 1), None, 4096);
-    assert_eq!(status.bits() & 0x7ff, Status::INTERNAL_ERROR.bits());
+    let status = queue.try_read(1, 200);
+    assert!(status.is(Status::INTERNAL_ERROR), "{status}");
     assert!(queue.read(1, 99, 1) == pattern(99, 1, 3), "what is left is served");
     let reason = await_state(&runtime, 1, Availability::Errors).reason.unwrap();
     assert!(reason.contains("1 error, last: end of the file on read at LBA 200"), "{reason}");
@@ -191,8 +163,7 @@ fn a_file_that_is_cut_under_its_namespace_is_noticed_by_the_first_read_beyond_it
 
 #[test]
 fn a_file_that_is_deleted_is_noticed_without_any_command_and_can_be_saved() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("disk");
+    let (_folder, path) = disk();
     fs::write(&path, pattern(0, 256, 4)).unwrap();
     let (runtime, address) = target(vec![existing(&path)], 1);
     fs::remove_file(&path).unwrap();

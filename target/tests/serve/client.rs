@@ -17,7 +17,7 @@ pub(crate) fn free_address() -> SocketAddr {
 }
 
 /// Returns the names by which the host connects.
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     Identity { subsystem: NQN.to_owned(), host: HOST.to_owned(), host_id: [7; 16] }
 }
 
@@ -59,10 +59,35 @@ impl Queue {
         data
     }
 
-    /// Writes one block of 4096 bytes.
+    /// Reads one block. Returns the status.
+    pub(crate) fn try_read(&mut self, nsid: u32, lba: u32) -> Status {
+        self.call(on(nsid, io(opcode::io::READ, lba, 1)), None, 4096).0
+    }
+
+    /// Sends a read of namespace 1 without waiting.
+    pub(crate) fn submit_read(&mut self, lba: u32, blocks: u32) -> u16 {
+        self.submit(io(opcode::io::READ, lba, blocks), None, blocks * 4096)
+    }
+
+    /// Writes blocks of 4096 bytes.
     pub(crate) fn write(&mut self, nsid: u32, lba: u32, data: Vec<u8>) {
-        let (status, ..) = self.call(on(nsid, io(opcode::io::WRITE, lba, 1)), Some(data), 0);
-        assert!(status.is_success(), "write at {lba}: {status}");
+        let blocks = u32::try_from(data.len() / 4096).unwrap();
+        let (status, ..) = self.call(on(nsid, io(opcode::io::WRITE, lba, blocks)), Some(data), 0);
+        assert!(status.is_success(), "write of {blocks} blocks at {lba}: {status}");
+    }
+
+    /// Sends a write of blocks of pattern 1 without waiting.
+    pub(crate) fn submit_write(&mut self, nsid: u32, lba: u32, blocks: u32) -> u16 {
+        let write = on(nsid, io(opcode::io::WRITE, lba, blocks));
+        self.submit(write, Some(pattern(lba, blocks, 1)), 0)
+    }
+
+    /// Aborts a command of queue 1 in time, by the admin queue.
+    pub(crate) fn abort(&mut self, cid: u16) {
+        let cdw10 = U32::new(1 | u32::from(cid) << 16);
+        let abort = Sqe { opcode: opcode::admin::ABORT, cdw10, ..Sqe::default() };
+        let (status, result, _) = self.call(abort, None, 0);
+        assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
     }
 
     /// Waits for commands, which all succeed.
@@ -100,12 +125,6 @@ pub(crate) fn connected<const N: usize>(address: SocketAddr) -> (Queue, [Queue; 
 /// Sends a command to another namespace than the first.
 pub(crate) fn on(nsid: u32, sqe: Sqe) -> Sqe {
     Sqe { nsid: U32::new(nsid), ..sqe }
-}
-
-/// Makes an Abort of a command of queue 1.
-pub(crate) fn abort(cid: u16) -> Sqe {
-    let cdw10 = U32::new(1 | u32::from(cid) << 16);
-    Sqe { opcode: opcode::admin::ABORT, cdw10, ..Sqe::default() }
 }
 
 /// Connects queue `qid` of controller `cntlid`, whose PDUs are then written by hand.

@@ -46,9 +46,7 @@ fn discover(source: Ipv4Addr, address: SocketAddr, keep_alive_ms: u32) -> Result
 fn a_host_connects(address: SocketAddr, queues: u16) {
     let (_admin, id) = Queue::controller(address);
     let mut all: Vec<Queue> = (1..=queues).map(|qid| Queue::connect(address, qid, id).0).collect();
-    for queue in &mut all {
-        queue.read(1, 0, 1);
-    }
+    all.iter_mut().for_each(|queue| drop(queue.read(1, 0, 1)));
 }
 
 #[test]
@@ -118,15 +116,13 @@ fn connections_that_break_rules_make_few_lines_and_a_count() {
 fn accepted_from(peer: SocketAddr) -> Option<OwnedFd> {
     let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
     let numbers = numbers.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    for number in numbers.collect::<Vec<i32>>() {
-        if getpeername::<SockaddrIn>(number).is_ok_and(|seen| SocketAddr::V4(seen.into()) == peer) {
-            // SAFETY: the target keeps the descriptor open for as long as the connection, which its
-            // other end, held by the caller, outlives.
-            let fd = unsafe { BorrowedFd::borrow_raw(number) };
-            return fd.try_clone_to_owned().ok();
-        }
-    }
-    None
+    let is_peer = |number: &i32| {
+        getpeername::<SockaddrIn>(*number).is_ok_and(|seen| SocketAddr::V4(seen.into()) == peer)
+    };
+    let number = numbers.collect::<Vec<i32>>().into_iter().find(is_peer)?;
+    // SAFETY: the target keeps the descriptor open for as long as the connection, which its other end, held by the
+    // caller, outlives.
+    unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned().ok()
 }
 
 /// Returns this process's end of a connection from `peer`, once the target knows the connection.
@@ -150,10 +146,9 @@ fn has_open(socket: &Path) -> bool {
 fn the_socket_of_a_connection_that_has_ended_is_closed() {
     let (runtime, address) = target(vec![memory()], 1);
     let stream = connect_from(local(7), address);
-    let socket = {
-        let fd = known_from(stream.local_addr().unwrap(), &runtime);
-        std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap()
-    };
+    let fd = known_from(stream.local_addr().unwrap(), &runtime);
+    let socket = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap();
+    drop(fd);
     assert!(has_open(&socket));
     drop(stream);
     eventually("the socket is closed", || !has_open(&socket));
@@ -164,11 +159,11 @@ fn a_peer_that_vanishes_is_noticed_by_the_kernel() {
     let (runtime, address) = target(vec![memory()], 1);
     let stream = connect_from(local(6), address);
     let socket = known_from(stream.local_addr().unwrap(), &runtime);
-    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap();
     eventually("keep-alive is on", || getsockopt(&socket, sockopt::KeepAlive).unwrap());
-    assert_eq!(getsockopt(&socket, sockopt::TcpKeepIdle).unwrap(), seconds(KEEP_ALIVE_IDLE));
+    let idle = getsockopt(&socket, sockopt::TcpKeepIdle).unwrap();
     let interval = getsockopt(&socket, sockopt::TcpKeepInterval).unwrap();
-    assert_eq!(interval, seconds(KEEP_ALIVE_INTERVAL));
+    let seconds = [idle, interval].map(|seconds| Duration::from_secs(seconds.into()));
+    assert_eq!(seconds, [KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL]);
     assert_eq!(getsockopt(&socket, sockopt::TcpKeepCount).unwrap(), KEEP_ALIVE_COUNT);
     let timeout = getsockopt(&socket, sockopt::TcpUserTimeout).unwrap();
     assert_eq!(Duration::from_millis(timeout.into()), USER_TIMEOUT);

@@ -1,20 +1,17 @@
 //! Losses of hosts that a change would bring about.
 
-use fabric::nvme::opcode;
-use sluice_config::{AllowedHost, Endpoint, QosConfig};
+use sluice_config::{AllowedHost, Endpoint, Namespace};
 use sluiced::serve::engine::{Engine, Loss};
 
-use super::client::{HOST, NQN, Queue, connected, io, on};
-use super::{eventually, file, memory, namespace, serve, settings, target};
+use super::client::{HOST, NQN, Queue, connected};
+use super::{disk, eventually, file, memory, target};
 
 const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000ffff";
 
 #[test]
 fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something() {
-    let hidden =
-        sluice_config::Namespace { hosts: Some(vec![OTHER.to_owned()]), ..namespace(memory()) };
-    let (runtime, address) =
-        serve(settings(), QosConfig::default(), vec![namespace(memory()), hidden]);
+    let hidden = Namespace { hosts: Some(vec![OTHER.to_owned()]), ..memory() };
+    let (runtime, address) = target(vec![memory(), hidden], 1);
     let listed = [AllowedHost::from(HOST)];
     let access = |any, hosts| Loss::Access { nqn: NQN, any, hosts };
     let losses = [
@@ -24,13 +21,6 @@ fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something(
         Loss::Listener(Endpoint::tcp(address)),
         access(false, &[]),
     ];
-    for loss in &losses {
-        assert!(runtime.hosts_hurt(loss).is_empty(), "nobody is connected: {loss:?}");
-    }
-    let (admin, _) = Queue::controller(address);
-    for loss in &losses {
-        assert_eq!(runtime.hosts_hurt(loss).connected, [HOST], "{loss:?}");
-    }
     let spared = [
         Loss::Namespace(NQN, 2),
         Loss::Namespace(NQN, 9),
@@ -41,31 +31,34 @@ fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something(
         access(true, &[]),
         access(false, &listed),
     ];
-    for loss in &spared {
-        assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
-    }
+    // Checks the hosts that each of the losses would hurt: connected ones, and lost ones.
+    let check = |connected: &[&str], lost: &[&str]| {
+        for loss in &losses {
+            let hurt = runtime.hosts_hurt(loss);
+            let names: Vec<&str> = hurt.lost.iter().map(|lost| lost.host.as_str()).collect();
+            assert_eq!(hurt.connected, connected, "{loss:?}");
+            assert_eq!(names, lost, "{loss:?}");
+        }
+        for loss in &spared {
+            assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
+        }
+    };
+    check(&[], &[]);
+    let (admin, _) = Queue::controller(address);
+    check(&[HOST], &[]);
     drop(admin);
     eventually("it is gone, and had no queue", || {
         runtime.hosts_hurt(&Loss::Subsystem(NQN)).is_empty()
     });
-    let (admin, id) = Queue::controller(address);
-    drop((Queue::connect(address, 1, id), admin));
+    drop(connected::<1>(address));
     eventually("it is lost", || !runtime.lost_hosts().is_empty());
-    for loss in &losses {
-        let hurt = runtime.hosts_hurt(loss);
-        let names: Vec<&str> = hurt.lost.iter().map(|lost| lost.host.as_str()).collect();
-        assert_eq!((hurt.connected.len(), names), (0, vec![HOST]), "{loss:?}");
-    }
-    for loss in &spared {
-        assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
-    }
+    check(&[], &[HOST]);
     assert_eq!(runtime.statistics().hosts_lost, 1);
 }
 
 #[test]
 fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("disk");
+    let (_folder, path) = disk();
     let (runtime, address) = target(vec![file(&path)], 1);
     let (_admin, _) = Queue::controller(address);
     let take = Loss::Size(NQN, 1, None);
@@ -78,15 +71,13 @@ fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
 /// The statements of docs/reference/control.md about shrinking hold.
 #[test]
 fn a_file_that_becomes_larger_again_has_its_old_data_and_memory_has_zeroes() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("disk");
+    let (_folder, path) = disk();
     let (runtime, address) = target(vec![file(&path), memory()], 1);
     let (_admin, [mut queue]) = connected(address);
     for nsid in [1, 2] {
         queue.write(nsid, 9000, vec![7; 4096]);
         assert_eq!(runtime.resize_namespace(NQN, nsid, Some(32 << 20)).unwrap(), 32 << 20);
-        let beyond = on(nsid, io(opcode::io::READ, 9000, 1));
-        assert!(!queue.call(beyond, None, 4096).0.is_success(), "beyond the end");
+        assert!(!queue.try_read(nsid, 9000).is_success(), "beyond the end");
         runtime.resize_namespace(NQN, nsid, Some(64 << 20)).unwrap();
         let byte = if nsid == 1 { 7 } else { 0 };
         assert_eq!(queue.read(nsid, 9000, 1), [byte; 4096], "namespace {nsid}");

@@ -9,9 +9,10 @@ use hostile::commands::numbered;
 use hostile::{Identity, Raw};
 use sluice_config::{QosConfig, TargetConfig};
 use sluiced::start::runtime::Runtime;
+use tempfile::TempDir;
 
 use crate::client::{NQN, connected, io, pattern};
-use crate::{Running, buffers_in_use, eventually, file, memory, namespace, serve, settings};
+use crate::{Running, buffers_in_use, disk, eventually, file, memory, serve, settings};
 
 /// Number of hosts that hold memory: more than four, each of which may have a quarter.
 const HOSTS: u32 = 6;
@@ -39,41 +40,35 @@ fn holders(address: SocketAddr) -> Vec<Holder> {
     (0..HOSTS).map(|n| Holder::new(address, n)).collect()
 }
 
-fn start(io_memory: u64) -> (tempfile::TempDir, Running, SocketAddr) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+fn start(io_memory: u64) -> (TempDir, Running, SocketAddr) {
+    let (folder, path) = disk();
     let settings = TargetConfig { io_memory, ..settings() };
-    let disk = namespace(file(&folder.path().join("disk")));
-    let (runtime, address) = serve(settings, QosConfig::default(), vec![disk, namespace(memory())]);
+    let (runtime, address) = serve(settings, QosConfig::default(), vec![file(&path), memory()]);
     (folder, runtime, address)
 }
 
-/// Checks that another host reads and writes, in the capsule and not, while others hold memory.
-fn goes_on(address: SocketAddr) {
-    let (_admin, [mut queue]) = connected(address);
-    for blocks in [1, 2, 16, 32] {
-        for _ in 0..4 {
-            let data = pattern(0, blocks, 3);
-            let (status, ..) = queue.call(io(opcode::io::WRITE, 0, blocks), Some(data.clone()), 0);
-            assert!(status.is_success(), "{status}");
-            assert!(queue.read(1, 0, blocks) == data);
-        }
-    }
-    let reads: Vec<u16> =
-        (0..32).map(|lba| queue.submit(io(opcode::io::READ, lba, 1), None, 4096)).collect();
-    queue.complete(reads);
-}
-
-/// Waits until the memory in use, `least` bytes at least, changes no more.
-fn settled(runtime: &Runtime, least: u64) {
+/// Waits until the memory in use, `least` bytes at least, changes no more, and checks that another host reads and
+/// writes, in the capsule and not.
+fn goes_on(runtime: &Runtime, address: SocketAddr, least: u64) {
     let mut before = 0;
     eventually("the memory is held", || {
         std::thread::sleep(Duration::from_millis(100));
         let used = buffers_in_use(runtime);
         std::mem::replace(&mut before, used) == used && used >= least
     });
+    let (_admin, [mut queue]) = connected(address);
+    for blocks in [1, 2, 16, 32] {
+        for _ in 0..4 {
+            let data = pattern(0, blocks, 3);
+            queue.write(1, 0, data.clone());
+            assert!(queue.read(1, 0, blocks) == data);
+        }
+    }
+    let reads: Vec<u16> = (0..32).map(|lba| queue.submit_read(lba, 1)).collect();
+    queue.complete(reads);
 }
 
-/// Sends 63 commands of `length` bytes from each host by one queue.
+/// Sends 63 commands of `bytes` bytes from each host by one queue.
 fn flood(
     address: SocketAddr,
     holders: &[Holder],
@@ -99,8 +94,7 @@ fn who_does_not_read_its_answers_stops_nobody_elses_reads() {
         let queues = flood(address, &holders, 1 << 20, |cid| {
             numbered(io(opcode::io::READ, u32::from(cid) * 256, 256), cid, nsid)
         });
-        settled(&runtime, 12 << 20);
-        goes_on(address);
+        goes_on(&runtime, address, 12 << 20);
         drop(queues);
     }
 }
@@ -114,8 +108,7 @@ fn who_owes_data_stops_nobody_elses_writes() {
         let nsid = u32::from(cid % 2) + 1;
         numbered(io(opcode::io::WRITE, u32::from(cid) * 32, 32), cid, nsid)
     });
-    settled(&runtime, 10 << 20);
-    goes_on(address);
+    goes_on(&runtime, address, 10 << 20);
     drop(queues);
 }
 
@@ -135,7 +128,6 @@ fn who_sends_a_byte_of_a_capsule_stops_nobody_else() {
             queues.push(queue);
         }
     }
-    settled(&runtime, 300 << 10);
-    goes_on(address);
+    goes_on(&runtime, address, 300 << 10);
     drop(queues);
 }

@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, LazyLock};
 
-use fabric::nvme::{SglDescriptor, Sqe};
+use fabric::nvme::SglDescriptor;
 use hostile::{Identity, Raw, commands};
 use sluiced::serve::engine::Engine;
-use zerocopy::little_endian::U16;
 
-use super::client::NQN;
+use super::client::{NQN, identity};
 use super::{end, eventually, memory, target};
 
 /// The log of all targets of this process, at INFO and above.
@@ -31,8 +30,7 @@ pub(crate) fn lines(host: &str) -> Vec<String> {
 
 /// Connects a queue of a host with this NQN. Returns the status where the target refuses.
 fn connect(address: SocketAddr, host: &str, qid: u16, cntlid: u16) -> Result<(Raw, u16), u16> {
-    let (subsystem, host) = (NQN.to_owned(), host.to_owned());
-    let data = Identity { subsystem, host, host_id: [7; 16] }.connect_data(cntlid);
+    let data = Identity { host: host.to_owned(), ..identity() }.connect_data(cntlid);
     Raw::connect_with(address, &commands::connect(qid), &data).unwrap()
 }
 
@@ -46,8 +44,7 @@ fn a_host_makes_one_line_when_it_comes_and_one_when_it_goes() {
     let came = lines(HOST);
     assert!(came[0].contains("INFO") && came[0].contains("a host has connected"), "{came:?}");
     assert!(came[0].contains(NQN), "{came:?}");
-    let enable = Sqe { cid: U16::new(1), ..commands::enable() };
-    admin.send(&enable, SglDescriptor::default(), &[]).unwrap();
+    admin.send(&commands::enable(), SglDescriptor::default(), &[]).unwrap();
     admin.receive().unwrap();
     let queues: Vec<_> = (1..=3).map(|qid| connect(address, HOST, qid, id).unwrap()).collect();
     assert_eq!(lines(HOST), came, "queues make no line");

@@ -4,14 +4,16 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
-use hostile::{Raw, commands};
-use sluice_config::Endpoint;
+use fabric::host::commands::identify;
+use fabric::nvme::identify::cns;
+use fabric::nvme::{SglDescriptor, Status, opcode};
+use hostile::Raw;
+use hostile::commands::{enable, numbered};
+use sluice_config::{Endpoint, QosConfig, TargetConfig};
 use sluiced::serve::engine::Engine;
-use zerocopy::little_endian::{U16, U32};
 
 use super::client::{Queue, connect_raw, connected, h2c_data, io};
-use super::{eventually, file, listener, memory, target, target_with};
+use super::{config, disk, eventually, file, memory, serve, settings, target};
 
 /// Returns the memory of this process in bytes.
 fn resident() -> u64 {
@@ -21,24 +23,19 @@ fn resident() -> u64 {
 
 #[test]
 fn compares_that_take_all_the_memory_end() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let (_runtime, address) = target(vec![file(&folder.path().join("disk"))], 1);
+    let (_folder, path) = disk();
+    let (_runtime, address) = target(vec![file(&path)], 1);
     let (_admin, [mut queue]) = connected(address);
-    let compare = |lba| (io(opcode::io::COMPARE, lba, 256), Some(vec![0; 1 << 20]));
-    let commands: Vec<u16> = (0..6)
-        .map(|i| {
-            let (sqe, data) = compare(i * 256);
-            queue.submit(sqe, data, 0)
-        })
-        .collect();
-    queue.complete(commands);
+    let compares = [0, 1, 2, 3, 4, 5].map(|i| io(opcode::io::COMPARE, i * 256, 256));
+    let compares = compares.map(|compare| queue.submit(compare, Some(vec![0; 1 << 20]), 0));
+    queue.complete(compares);
 }
 
 #[test]
 fn verify_needs_no_more_memory_than_there_is() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let backends = vec![file(&folder.path().join("disk"))];
-    let (_runtime, address) = target_with(backends, 1, 128 << 10);
+    let (_folder, path) = disk();
+    let settings = TargetConfig { max_transfer: 128 << 10, ..settings() };
+    let (_runtime, address) = serve(settings, QosConfig::default(), vec![file(&path)]);
     let (_admin, [mut queue]) = connected(address);
     let verify = io(opcode::io::VERIFY, 0, 1024);
     assert_eq!(queue.call(verify, None, 0).0, Status::SUCCESS);
@@ -50,7 +47,7 @@ fn a_capsule_with_too_much_data_writes_its_commands_blocks_only() {
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let mut raw = connect_raw(address, 2, id);
-    let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, 10, 1) };
+    let write = numbered(io(opcode::io::WRITE, 10, 1), 1, 1);
     raw.send(&write, SglDescriptor::in_capsule(4096), &[9; 8192]).unwrap();
     raw.receive().unwrap();
     let next = queue.read(1, 11, 1);
@@ -62,7 +59,7 @@ fn draining_settles_a_write_whose_data_is_still_to_come() {
     let (runtime, address) = target(vec![memory()], 1);
     let (_admin, id) = Queue::controller(address);
     let mut raw = connect_raw(address, 1, id);
-    let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, 10, 4) };
+    let write = numbered(io(opcode::io::WRITE, 10, 4), 1, 1);
     raw.send(&write, SglDescriptor::transport(16384), &[]).unwrap();
     let r2t = raw.receive().unwrap();
     assert_eq!(r2t.kind, 9, "an R2T");
@@ -78,16 +75,10 @@ fn draining_settles_a_write_whose_data_is_still_to_come() {
 fn a_host_that_does_not_read_its_answers_takes_no_memory() {
     let (runtime, address) = target(vec![memory()], 1);
     let mut raw = connect_raw(address, 0, 0xffff);
-    raw.send(&commands::enable(), SglDescriptor::default(), &[]).unwrap();
+    raw.send(&enable(), SglDescriptor::default(), &[]).unwrap();
     raw.receive().unwrap();
     let before = resident();
-    let identify = Sqe {
-        cid: U16::new(3),
-        opcode: opcode::admin::IDENTIFY,
-        cdw10: U32::new(1),
-        ..Sqe::default()
-    };
-    let one = Raw::capsule(&identify, SglDescriptor::transport(4096), &[]);
+    let one = Raw::capsule(&identify(cns::CONTROLLER, 0), SglDescriptor::transport(4096), &[]);
     let many: Vec<u8> = one.repeat(1000);
     raw.0.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let start = Instant::now();
@@ -108,7 +99,7 @@ fn half_capsules_in_all_buffers_stop_nobody() {
     let mut hosts: Vec<_> = (0..32u16)
         .map(|n| {
             let mut raw = connect_raw(address, 2 + n, id);
-            let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, u32::from(n) * 2, 2) };
+            let write = numbered(io(opcode::io::WRITE, u32::from(n) * 2, 2), 1, 1);
             let pdu = Raw::capsule(&write, SglDescriptor::in_capsule(8192), &[9; 8192]);
             raw.0.write_all(&pdu[..4000]).unwrap();
             (raw, pdu)
@@ -130,7 +121,7 @@ fn a_listener_can_be_removed_and_added_again() {
     for _ in 0..20 {
         runtime.remove_listener(Endpoint::tcp(address)).unwrap();
         assert!(TcpStream::connect(address).is_err(), "nobody listens");
-        runtime.add_listener(&listener(address)).unwrap();
+        runtime.add_listener(&config(address).listeners[0]).unwrap();
     }
     let (_admin, [mut queue]) = connected(address);
     queue.read(1, 0, 1);

@@ -24,36 +24,42 @@ mod turns;
 mod workloads;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::{HOST, NQN, abort, connected, deallocate, free_address, io, on, pattern};
+use client::{HOST, NQN, connected, deallocate, free_address, io, on, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
-use sluice_config::{
-    Backend, Config, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig, Transport,
-};
+use sluice_config::{Backend, Config, Namespace, Poll, QosConfig, TargetConfig};
 use sluiced::control::store::{MemoryStore, Remembered, Store};
 use sluiced::serve::engine::{Engine, NamespaceState};
 use sluiced::start::runtime::Runtime;
+use tempfile::TempDir;
 use zerocopy::little_endian::U32;
 
-fn namespace(backend: Backend) -> Namespace {
-    Namespace::new(backend)
+fn memory() -> Namespace {
+    memory_of(64 << 20)
 }
 
-fn memory() -> Backend {
-    Backend::Memory { size: 64 << 20, block_size: 4096 }
+fn memory_of(size: u64) -> Namespace {
+    Namespace::new(Backend::Memory { size, block_size: 4096 })
 }
 
-fn file(path: &Path) -> Backend {
-    Backend::File {
-        path: path.to_owned(),
-        size: Some(64 << 20),
-        block_size: Some(4096),
-        direct: true,
-        create: true,
-    }
+/// Makes a namespace on a file of 64 MiB.
+fn file(path: &Path) -> Namespace {
+    file_of(path, 64 << 20)
+}
+
+fn file_of(path: &Path, size: u64) -> Namespace {
+    let (path, size, block_size) = (path.to_owned(), Some(size), Some(4096));
+    Namespace::new(Backend::File { path, size, block_size, direct: true, create: true })
+}
+
+/// Makes a folder on a disk, and returns the path of a file in it.
+fn disk() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk");
+    (folder, path)
 }
 
 /// A running target, which ends with this value.
@@ -87,22 +93,10 @@ fn settings() -> TargetConfig {
 }
 
 /// Returns a target with one subsystem of these namespaces, and little I/O memory.
-fn target(backends: Vec<Backend>, reactors: usize) -> (Running, SocketAddr) {
-    target_with(backends, reactors, 1 << 20)
-}
-
-fn target_with(
-    backends: Vec<Backend>,
-    reactors: usize,
-    max_transfer: u32,
-) -> (Running, SocketAddr) {
-    let settings = TargetConfig {
-        cores: vec![0; reactors],
-        max_transfer,
-        drain_time: Duration::from_secs(5),
-        ..settings()
-    };
-    serve(settings, QosConfig::default(), backends.into_iter().map(namespace).collect())
+fn target(namespaces: Vec<Namespace>, reactors: usize) -> (Running, SocketAddr) {
+    let drain_time = Duration::from_secs(5);
+    let settings = TargetConfig { cores: vec![0; reactors], drain_time, ..settings() };
+    serve(settings, QosConfig::default(), namespaces)
 }
 
 /// Returns a target with one subsystem that any host may connect to, and its address.
@@ -111,39 +105,22 @@ fn serve(
     qos: QosConfig,
     namespaces: Vec<Namespace>,
 ) -> (Running, SocketAddr) {
-    serve_again(target, qos, namespaces, Arc::new(MemoryStore::default()))
+    let (address, store) = (free_address(), Arc::new(MemoryStore::default()) as Arc<dyn Store>);
+    (serve_at(address, (target, qos), namespaces, &store), address)
 }
 
-/// Returns the same as [`serve`], of a target that has seen namespaces before, as `store` tells.
-fn serve_again(
-    target: TargetConfig,
-    qos: QosConfig,
-    namespaces: Vec<Namespace>,
-    store: Arc<dyn Store>,
-) -> (Running, SocketAddr) {
-    let address = free_address();
-    (serve_at(address, target, qos, namespaces, &store), address)
+/// Makes the configuration of a target with a listener and a subsystem that any host may connect to.
+fn config(address: SocketAddr) -> Config {
+    let listener = format!("[[listener]]\naddress = \"{address}\"\n");
+    let subsystem = format!("[[subsystem]]\nnqn = \"{NQN}\"\nallow_any_host = true\n");
+    sluice_config::testing::parse(&(listener + &subsystem)).unwrap()
 }
 
-fn listener(address: SocketAddr) -> Listener {
-    Listener {
-        transport: Transport::Tcp,
-        address: address.into(),
-        advertise: None,
-        discovery_only: false,
-        tls: fabric::controller::SecureChannel::Off,
-        require_authentication: false,
-        subsystems: None,
-        class: None,
-        link: None,
-    }
-}
-
-/// Returns the same as [`serve_again`], of a target that listens on `address`.
+/// Returns the same as [`serve`], of a target that listens on `address` and has seen namespaces before, as `store`
+/// tells.
 fn serve_at(
     address: SocketAddr,
-    target: TargetConfig,
-    qos: QosConfig,
+    (target, qos): (TargetConfig, QosConfig),
     mut namespaces: Vec<Namespace>,
     store: &Arc<dyn Store>,
 ) -> Running {
@@ -151,22 +128,8 @@ fn serve_at(
     for (nsid, namespace) in (1..).zip(&mut namespaces) {
         namespace.nsid.get_or_insert(nsid);
     }
-    let config = Config {
-        target,
-        qos,
-        network: sluice_config::Network::default(),
-        pmem: sluice_config::PmemConfig::default(),
-        listeners: vec![listener(address)],
-        subsystems: vec![Subsystem {
-            nqn: NQN.to_owned(),
-            serial: None,
-            model: None,
-            allow_any_host: true,
-            require_authentication: false,
-            hosts: Vec::new(),
-            namespaces,
-        }],
-    };
+    let mut config = Config { target, qos, ..config(address) };
+    config.subsystems[0].namespaces = namespaces;
     let (remembered, _) = Remembered::open(store).unwrap();
     Running(Runtime::start(&config, remembered).unwrap())
 }
@@ -208,20 +171,20 @@ fn end(runtime: &Runtime) {
 fn exercise(address: SocketAddr) {
     let (_admin, [mut queue]) = connected(address);
     for (lba, blocks) in [(0, 1), (7, 2), (100, 3), (1000, 32), (2000, 256)] {
-        let data = pattern(lba, blocks, 5);
-        let bytes = blocks * 4096;
-        let write = io(opcode::io::WRITE, lba, blocks);
-        let fua = Sqe { cdw12: U32::new(write.cdw12.get() | 1 << 30), ..write };
-        let mut call = |sqe, data, read| queue.call(sqe, data, read);
-        assert!(call(if blocks == 3 { fua } else { write }, Some(data.clone()), 0).0.is_success());
-        let (status, _, seen) = call(io(opcode::io::READ, lba, blocks), None, bytes);
-        assert!(status.is_success() && seen == data, "{blocks} blocks at {lba}: {status}");
-        let compare = io(opcode::io::COMPARE, lba, blocks);
-        assert_eq!(call(compare, Some(data.clone()), 0).0, Status::SUCCESS);
-        let other = pattern(lba, blocks, 6);
-        assert_eq!(call(compare, Some(other), 0).0, Status::COMPARE_FAILURE);
-        assert_eq!(call(io(opcode::io::VERIFY, lba, blocks), None, 0).0, Status::SUCCESS);
-        assert_eq!(call(io(opcode::io::FLUSH, 0, 1), None, 0).0, Status::SUCCESS);
+        let (data, other) = (pattern(lba, blocks, 5), pattern(lba, blocks, 6));
+        let [mut write, compare, verify] =
+            [opcode::io::WRITE, opcode::io::COMPARE, opcode::io::VERIFY]
+                .map(|opcode| io(opcode, lba, blocks));
+        if blocks == 3 {
+            write.cdw12 |= U32::new(1 << 30); // FUA
+        }
+        let mut call = |sqe, data| queue.call(sqe, data, 0).0;
+        assert_eq!(call(write, Some(data.clone())), Status::SUCCESS);
+        assert_eq!(call(compare, Some(data.clone())), Status::SUCCESS);
+        assert_eq!(call(compare, Some(other)), Status::COMPARE_FAILURE);
+        assert_eq!(call(verify, None), Status::SUCCESS);
+        assert_eq!(call(io(opcode::io::FLUSH, 0, 1), None), Status::SUCCESS);
+        assert!(queue.read(1, lba, blocks) == data, "{blocks} blocks at {lba}");
     }
     let zero = io(opcode::io::WRITE_ZEROES, 2010, 100);
     assert_eq!(queue.call(zero, None, 0).0, Status::SUCCESS);
@@ -232,50 +195,40 @@ fn exercise(address: SocketAddr) {
     expected[10 * 4096..110 * 4096].fill(0);
     expected[150 * 4096..160 * 4096].fill(0);
     assert!(seen == expected, "write zeroes and deallocate change their blocks and no others");
-    let beyond = io(opcode::io::READ, (64 << 20) / 4096, 1);
-    assert_eq!(queue.call(beyond, None, 4096).0, Status::LBA_OUT_OF_RANGE.dnr());
+    assert_eq!(queue.try_read(1, (64 << 20) / 4096), Status::LBA_OUT_OF_RANGE.dnr());
 }
 
 #[test]
 fn namespaces_keep_what_is_written() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    for backend in [memory(), file(&folder.path().join("disk"))] {
-        let (_runtime, address) = target(vec![backend], 1);
+    let (_folder, path) = disk();
+    for namespace in [memory(), file(&path)] {
+        let (_runtime, address) = target(vec![namespace], 1);
         exercise(address);
     }
 }
 
 #[test]
 fn commands_share_a_little_memory_and_all_of_it_comes_back() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    for backend in [memory(), file(&folder.path().join("disk"))] {
-        let (runtime, address) = target(vec![backend], 2);
-        let hosts: Vec<_> = (0..3u32)
-            .map(|host| {
-                std::thread::spawn(move || {
-                    let (_admin, [mut queue]) = connected(address);
-                    // 256 blocks are 1 MiB: two such commands take all the memory there is.
-                    let place = |i: u32| (host * 6 + i) * 256;
-                    let writes: Vec<u16> = (0..6)
-                        .map(|i| {
-                            let data = pattern(place(i), 256, 9);
-                            queue.submit(io(opcode::io::WRITE, place(i), 256), Some(data), 0)
-                        })
-                        .collect();
-                    queue.complete(writes);
-                    let reads: Vec<u16> = (0..6)
-                        .map(|i| queue.submit(io(opcode::io::READ, place(i), 256), None, 1 << 20))
-                        .collect();
-                    for (i, cid) in (0..).zip(reads) {
-                        let (status, _, data) = queue.wait(cid);
-                        assert!(status.is_success() && data == pattern(place(i), 256, 9));
-                    }
-                })
-            })
-            .collect();
-        for host in hosts {
-            host.join().unwrap();
-        }
+    let (_folder, path) = disk();
+    for namespace in [memory(), file(&path)] {
+        let (runtime, address) = target(vec![namespace], 2);
+        let write_and_read = |host: u32| {
+            let (_admin, [mut queue]) = connected(address);
+            // 256 blocks are 1 MiB: two such commands take all the memory there is.
+            let places = [0, 1, 2, 3, 4, 5].map(|i| (host * 6 + i) * 256);
+            let writes = places.map(|place| queue.submit_write(1, place, 256));
+            queue.complete(writes);
+            let reads = places.map(|place| queue.submit_read(place, 256));
+            for (place, cid) in places.into_iter().zip(reads) {
+                let (status, _, data) = queue.wait(cid);
+                assert!(status.is_success() && data == pattern(place, 256, 1));
+            }
+        };
+        std::thread::scope(|scope| {
+            for host in 0..3 {
+                scope.spawn(move || write_and_read(host));
+            }
+        });
         eventually("all buffers are free", || buffers_in_use(&runtime) == 0);
         eventually("no connection is left", || runtime.connections().is_empty());
     }
@@ -287,20 +240,14 @@ fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back(
     let (mut admin, [mut queue, mut other]) = connected(address);
     // The host never answers the R2T of the first write. No host may have all the memory there is:
     // the second write waits, though there is room for it.
-    let mut writes = Vec::new();
-    for lba in [0, 256] {
-        let write = io(opcode::io::WRITE, lba, 256);
-        writes.push(queue.submit(write, Some(pattern(lba, 256, 1)), 0));
-    }
+    let [_, waiting] = [0, 256].map(|lba| queue.submit_write(1, lba, 256));
     eventually("both have arrived", || {
         runtime.connections().iter().any(|c| c.queue == Some(1) && c.in_flight == 2)
     });
     assert_eq!(buffers_in_use(&runtime), 1 << 20);
     // The host's reads find memory meanwhile.
     other.read(1, 0, 256);
-    let waiting = writes[1];
-    let (status, result, _) = admin.call(abort(waiting), None, 0);
-    assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
+    admin.abort(waiting);
     assert_eq!(queue.wait(waiting).0, Status::ABORT_REQUESTED);
     drop(queue);
     eventually("the cut connection's buffers are free", || buffers_in_use(&runtime) == 0);
@@ -309,10 +256,9 @@ fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back(
 
 #[test]
 fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
-    let backend = Backend::Memory { size: 1 << 30, block_size: 4096 };
     // Deallocating all of this device takes a million slices, none of which does anything.
     let endless = Backend::Null { size: 1 << 44, block_size: 4096, model: None };
-    let (runtime, address) = target(vec![backend, endless], 1);
+    let (runtime, address) = target(vec![memory_of(1 << 30), Namespace::new(endless)], 1);
     let (_admin, [mut sweeping, mut other]) = connected(address);
     let blocks = (1 << 30) / 4096;
     for lba in [0, blocks / 2, blocks - 1] {
@@ -339,12 +285,8 @@ fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
 
 #[test]
 fn d3_a_file_deallocates_all_of_its_ranges_slice_by_slice() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut large = file(&folder.path().join("disk"));
-    if let Backend::File { size, .. } = &mut large {
-        *size = Some(1 << 30);
-    }
-    let (_runtime, address) = target(vec![large], 1);
+    let (_folder, path) = disk();
+    let (_runtime, address) = target(vec![file_of(&path, 1 << 30)], 1);
     let (_admin, [mut queue]) = connected(address);
     // These are the last block of 64 MiB, the first of the next slice, the last block of all, and
     // the one before a range.
@@ -367,24 +309,23 @@ fn d3_a_file_deallocates_all_of_its_ranges_slice_by_slice() {
     }
 }
 
-/// Makes a Write Zeroes of `blocks` blocks, which are on media at its end.
-fn zeroes(nsid: u32, blocks: u32) -> Sqe {
-    let sqe = io(opcode::io::WRITE_ZEROES, 0, blocks);
-    on(nsid, Sqe { cdw12: U32::new(sqe.cdw12.get() | 1 << 30), ..sqe })
+/// Makes a Write Zeroes of 8192 blocks, which are on media at its end.
+fn zeroes(nsid: u32) -> Sqe {
+    on(nsid, Sqe { cdw12: U32::new(8191 | 1 << 30), ..io(opcode::io::WRITE_ZEROES, 0, 1) })
 }
 
 #[test]
 fn d3_a_large_write_zeroes_is_done_slice_by_slice_and_can_be_given_up() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (_folder, path) = disk();
     let slow = qos_memory::slow_device(Duration::from_millis(30));
-    let (_runtime, address) = target(vec![file(&folder.path().join("disk")), slow], 1);
+    let (_runtime, address) = target(vec![file(&path), slow], 1);
     let (mut admin, [mut large, mut other]) = connected(address);
     // 8192 blocks are 32 MiB; WZSL and VSL recommend 1 MiB.
     for lba in [0, 255, 256, 8191, 8192] {
         large.write(1, lba, pattern(lba, 1, 9));
     }
     for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
-        let all = Sqe { opcode, ..zeroes(1, 8192) };
+        let all = Sqe { opcode, ..zeroes(1) };
         assert_eq!(large.call(all, None, 0).0, Status::SUCCESS);
     }
     for lba in [0, 255, 256, 8191] {
@@ -393,13 +334,12 @@ fn d3_a_large_write_zeroes_is_done_slice_by_slice_and_can_be_given_up() {
     let after = pattern(8192, 1, 9);
     assert!(other.read(1, 8192, 1) == after, "the block after them is as it was");
     // The command has 32 slices, each of which takes 30 ms; nobody waits for more than one of them.
-    let cid = large.submit(zeroes(2, 8192), None, 0);
+    let cid = large.submit(zeroes(2), None, 0);
     for _ in 0..3 {
         other.read(2, 0, 1);
     }
     assert!(!large.has_answers(), "reads waited for all of it, not for a slice");
-    let (status, result, _) = admin.call(abort(cid), None, 0);
-    assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
+    admin.abort(cid);
     assert_eq!(large.wait(cid).0, Status::ABORT_REQUESTED);
     // The queue goes on.
     large.read(2, 0, 1);
@@ -409,17 +349,16 @@ fn d3_a_large_write_zeroes_is_done_slice_by_slice_and_can_be_given_up() {
 fn namespaces_come_change_and_go_under_a_connected_host() {
     let (runtime, address) = target(vec![memory()], 2);
     let (_admin, [mut queue]) = connected(address);
-    let read = on(2, io(opcode::io::READ, 0, 1));
-    assert_eq!(queue.call(read, None, 4096).0, Status::INVALID_NAMESPACE.dnr());
-    runtime.add_namespace(NQN, &namespace(memory())).unwrap();
+    assert_eq!(queue.try_read(2, 0), Status::INVALID_NAMESPACE.dnr());
+    runtime.add_namespace(NQN, &memory()).unwrap();
     assert_eq!(last_nsid(&runtime), 2);
     queue.read(2, 0, 1);
     let beyond = (64 << 20) / 4096;
-    assert!(!queue.call(on(2, io(opcode::io::READ, beyond, 1)), None, 4096).0.is_success());
+    assert!(!queue.try_read(2, beyond).is_success());
     assert_eq!(runtime.resize_namespace(NQN, 2, Some(128 << 20)).unwrap(), 128 << 20);
     queue.read(2, beyond, 1);
     runtime.remove_namespace(NQN, 2).unwrap();
-    assert_eq!(queue.call(read, None, 4096).0, Status::INVALID_NAMESPACE.dnr());
+    assert_eq!(queue.try_read(2, 0), Status::INVALID_NAMESPACE.dnr());
     queue.read(1, 0, 1);
 }
 
@@ -468,6 +407,8 @@ fn statistics_count_every_command_once() {
         assert_eq!((io.read.ops, io.read.bytes), (10, 10 * 8192));
         assert_eq!((io.write.ops, io.write.bytes), (10, 10 * 4096));
         assert_eq!(io.read.latency.count(), 10);
+        let waited = (io.queueing.count(), io.queueing.sum_ns);
+        assert_eq!(waited, (20, 0), "with no limits commands to memory wait for nothing");
         assert_eq!(io.read.errors + io.write.errors, 0);
     }
 }

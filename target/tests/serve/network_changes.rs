@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use arbitration::{Class, PerClass};
-use fabric::nvme::opcode;
 use sluice_config::{Endpoint, Goal, LinkConfig, Network, QosConfig};
 use sluiced::serve::engine::{ConnectionNetwork, Engine};
 use sluiced::start::runtime::Runtime;
 
-use crate::client::{Queue, connected, io, pattern};
+use crate::client::{connected, pattern};
 use crate::qos_memory::{iops, limited, slow_device, start, with_window};
 use crate::{buffers_in_use, eventually, memory, target};
 
@@ -26,7 +25,7 @@ fn is_on(runtime: &Runtime, link: &str) -> bool {
 fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     let (runtime, address) = target(vec![memory()], 1);
     let (_admin, [mut queue]) = connected(address);
-    queue.call(io(opcode::io::READ, 0, 1), None, 4096);
+    queue.read(1, 0, 1);
     eventually("a state of the network", || is_on(&runtime, "default"));
     let east = LinkConfig { name: "east".to_owned(), ..LinkConfig::default() };
     let network = Network { links: vec![east], ..Network::default() };
@@ -51,13 +50,9 @@ fn e6_a_connection_has_its_listeners_class_before_any_command() {
     let set = |class| runtime.set_listener_class(Endpoint::tcp(address), class).unwrap();
     set(Some(Class::Urgent));
     let (_admin, [_queue]) = connected(address);
-    let mut first = None;
-    eventually("a state of the network", || {
-        first = of_queue(&runtime);
-        first.is_some()
-    });
-    assert_eq!(first.unwrap().class, "urgent");
     let is = |class: &str| of_queue(&runtime).is_some_and(|network| network.class == class);
+    eventually("a state of the network", || of_queue(&runtime).is_some());
+    assert!(is("urgent"));
     set(Some(Class::High));
     eventually("another class", || is("high"));
     set(None);
@@ -72,32 +67,21 @@ fn narrow() -> Network {
     Network { link, ..Network::default() }
 }
 
-fn write(queue: &mut Queue, lba: u32, blocks: u32) -> u16 {
-    queue.submit(io(opcode::io::WRITE, lba, blocks), Some(pattern(lba, blocks, 7)), 0)
-}
-
-/// Writes until the network's stage holds the host back.
-fn be_held(runtime: &Runtime, queue: &mut Queue) {
-    eventually("a limit", || {
-        let cid = write(queue, 0, 64);
-        assert!(queue.wait(cid).0.is_success());
-        of_queue(runtime).is_some_and(|network| network.into.limit.is_some())
-    });
-}
-
 #[test]
 fn e8_writes_that_wait_to_be_asked_for_survive_changes_of_settings() {
     let device = slow_device(Duration::from_micros(100));
     let (runtime, address) = start(vec![with_window(device, 1)], 1, QosConfig::default());
     runtime.set_network(&narrow()).unwrap();
     let (_admin, [mut queue]) = connected(address);
-    be_held(&runtime, &mut queue);
+    eventually("a limit", || {
+        queue.write(1, 0, pattern(0, 64, 7));
+        of_queue(&runtime).is_some_and(|network| network.into.limit.is_some())
+    });
     let host = std::thread::spawn(move || {
-        let mut waiting: VecDeque<u16> = (0..32).map(|i| write(&mut queue, i * 4, 4)).collect();
+        let mut waiting: VecDeque<u16> = (0..32).map(|i| queue.submit_write(1, i * 4, 4)).collect();
         for i in 0..400 {
-            let first = waiting.pop_front().unwrap();
-            assert!(queue.wait(first).0.is_success());
-            waiting.push_back(write(&mut queue, i % 100 * 4, 4));
+            queue.complete(waiting.pop_front());
+            waiting.push_back(queue.submit_write(1, i % 100 * 4, 4));
         }
         queue.complete(waiting);
         queue

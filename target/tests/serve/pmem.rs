@@ -15,8 +15,8 @@ fn folders() -> Vec<TempDir> {
     std::iter::once(on_disk).chain(tempfile::tempdir_in("/dev/shm").ok()).collect()
 }
 
-fn region(path: PathBuf, size: u64) -> Backend {
-    Backend::Pmem { path, size: Some(size), block_size: None, create: true }
+fn region(path: PathBuf, size: u64) -> Namespace {
+    Namespace::new(Backend::Pmem { path, size: Some(size), block_size: None, create: true })
 }
 
 #[test]
@@ -28,7 +28,6 @@ fn regions_keep_what_is_written() {
         assert_eq!((row.backend.as_str(), row.size), ("pmem", 64 << 20));
         let kind = row.region.unwrap();
         assert!(["plain file", "DAX file", "file in memory"].contains(&kind.as_str()), "{kind}");
-        end(&runtime);
         drop(runtime);
         // Another target finds all of it.
         let (_runtime, address) = target(vec![region(folder.path().join("region"), 64 << 20)], 1);
@@ -39,22 +38,20 @@ fn regions_keep_what_is_written() {
 
 #[test]
 fn a_region_comes_goes_and_changes_its_size_while_the_target_runs() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("region");
+    let (_folder, path) = disk();
     let (runtime, address) = target(vec![memory()], 1);
     let (_admin, [mut queue]) = connected(address);
-    let new = Namespace { nsid: Some(2), ..namespace(region(path.clone(), 20 << 20)) };
+    let new = Namespace { nsid: Some(2), ..region(path, 20 << 20) };
     runtime.add_namespace(NQN, &new).unwrap();
     assert_eq!(last_nsid(&runtime), 2);
-    let write = on(2, io(opcode::io::WRITE, 5000, 8));
-    assert!(queue.call(write, Some(pattern(5000, 8, 3)), 0).0.is_success());
+    queue.write(2, 5000, pattern(5000, 8, 3));
     let again = Namespace { nsid: Some(3), ..new.clone() };
     let error = runtime.add_namespace(NQN, &again).unwrap_err();
     assert!(matches!(&error, EngineError::Exists(_)), "{error:?}");
     assert_eq!(runtime.resize_namespace(NQN, 2, Some(16 << 20)).unwrap(), 16 << 20);
-    let read = on(2, io(opcode::io::READ, 5000, 8));
-    assert_eq!(queue.call(read, None, 8 * 4096).0, Status::LBA_OUT_OF_RANGE.dnr());
-    let error = runtime.resize_namespace(NQN, 2, Some(1 << 30)).unwrap_err();
+    assert_eq!(queue.try_read(2, 5000), Status::LBA_OUT_OF_RANGE.dnr());
+    let most = runtime.resize_namespace(NQN, 2, None).unwrap();
+    let error = runtime.resize_namespace(NQN, 2, Some(most + 4096)).unwrap_err();
     assert!(error.to_string().contains("cannot grow"), "{error}");
     assert_eq!(runtime.resize_namespace(NQN, 2, Some(20 << 20)).unwrap(), 20 << 20);
     assert!(queue.read(2, 5000, 8) == pattern(5000, 8, 3));
@@ -66,18 +63,16 @@ fn a_region_comes_goes_and_changes_its_size_while_the_target_runs() {
 
 #[test]
 fn a_file_with_something_else_is_refused_and_force_takes_it() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("region");
+    let (_folder, path) = disk();
     let file = File::create(&path).unwrap();
     file.set_len(20 << 20).unwrap();
     file.write_all_at(b"letters", 5 << 20).unwrap();
-    let (runtime, _) = target(vec![region(path, 16 << 20)], 1);
+    let (runtime, _) = target(vec![region(path.clone(), 16 << 20)], 1);
     let absent = row(&runtime, 1);
     assert_eq!(absent.state, Availability::Unavailable);
     let why = absent.reason.unwrap();
     assert!(why.contains("no block translation table") && why.contains("--force"), "{why}");
-    let path = folder.path().join("region");
-    let forced = Namespace { nsid: Some(2), force: true, ..namespace(region(path, 16 << 20)) };
+    let forced = Namespace { nsid: Some(2), force: true, ..region(path, 16 << 20) };
     runtime.add_namespace(NQN, &forced).unwrap();
     assert_eq!(row(&runtime, 2).state, Availability::Ready);
 }

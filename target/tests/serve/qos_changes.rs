@@ -6,18 +6,16 @@ use std::time::{Duration, Instant};
 
 use arbitration::limit::Rate;
 use fabric::nvme::{Sqe, opcode};
-use sluice_config::{
-    Backend, DeviceQos, Limits, Namespace, Order, Policy, Qos, QosConfig, Session,
-};
+use sluice_config::{DeviceQos, Limits, Namespace, Order, Policy, Qos, QosConfig, Session};
 use sluiced::serve::engine::Engine;
 use sluiced::start::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
-use crate::client::{NQN, Queue, connected, io, on, pattern};
+use crate::client::{NQN, connected, io};
 use crate::qos_memory::{
     iops, limited, of_namespace, session, slow_device, start, with_sessions, with_window,
 };
-use crate::{eventually, file, in_flight, memory, namespace};
+use crate::{Running, disk, eventually, file, in_flight, memory, memory_of};
 
 const OUTPUT_MARK: u8 = 0xc0;
 
@@ -43,7 +41,7 @@ fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
     // Other tests start reactors too: the measurement is repeated if one did at the same moment.
     let (_runtime, address, ours) = loop {
         let before: HashSet<String> = reactors().into_iter().map(|(task, _)| task).collect();
-        let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
+        let (runtime, address) = start(vec![memory()], 1, limited(1, iops(1)));
         let mut new = reactors().into_iter().map(|(t, _)| t).filter(|t| !before.contains(t));
         if let (Some(one), None) = (new.next(), new.next()) {
             break (runtime, address, one);
@@ -51,7 +49,7 @@ fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
     };
     let (_admin, [mut queue]) = connected(address);
     for lba in 0..4 {
-        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
+        queue.submit_read(lba, 1);
     }
     std::thread::sleep(Duration::from_millis(200));
     drop(queue);
@@ -69,16 +67,11 @@ fn a_device_that_goes_leaves_nobody_waiting() {
     let device = with_window(slow_device(Duration::from_millis(400)), 1);
     let (runtime, address) = start(vec![device], 2, QosConfig::default());
     let (_admin, [mut one, mut other]) = connected(address);
-    let places: HashSet<usize> = runtime
-        .connections()
-        .iter()
-        .filter(|c| c.queue.is_some_and(|queue| queue > 0))
-        .map(|c| c.reactor)
-        .collect();
-    assert_eq!(places.len(), 2);
-    let first = one.submit(io(opcode::io::READ, 0, 1), None, 4096);
+    let queues = runtime.connections().into_iter().filter(|c| c.queue > Some(0));
+    assert_eq!(queues.map(|c| c.reactor).collect::<HashSet<_>>().len(), 2);
+    let first = one.submit_read(0, 1);
     std::thread::sleep(Duration::from_millis(50));
-    let second = other.submit(io(opcode::io::READ, 0, 1), None, 4096);
+    let second = other.submit_read(0, 1);
     std::thread::sleep(Duration::from_millis(50));
     std::thread::scope(|scope| {
         scope.spawn(|| runtime.remove_namespace(NQN, 1).unwrap());
@@ -90,38 +83,33 @@ fn a_device_that_goes_leaves_nobody_waiting() {
 /// A namespace that was removed is not written to any more: its device may be another's by then.
 #[test]
 fn nothing_is_written_after_a_namespace_was_removed() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = folder.path().join("disk");
-    let (runtime, address) = start(vec![namespace(file(&path))], 1, limited(1, iops(2)));
+    let (_folder, path) = disk();
+    let (runtime, address) = start(vec![file(&path)], 1, limited(1, iops(2)));
     let (_admin, [mut queue]) = connected(address);
     for lba in 0..24 {
-        queue.submit(io(opcode::io::WRITE, lba, 1), Some(pattern(lba, 1, 7)), 0);
+        queue.submit_write(1, lba, 1);
     }
     std::thread::sleep(Duration::from_millis(200));
     runtime.remove_namespace(NQN, 1).unwrap();
     let disk = std::fs::File::open(&path).unwrap();
     let written = || {
-        let mut block = [0; 4096];
-        (0..24)
-            .filter(|lba| {
-                disk.read_exact_at(&mut block, lba * 4096).unwrap();
-                block[100] == 7
-            })
-            .count()
+        let mut blocks = vec![0; 24 * 4096];
+        disk.read_exact_at(&mut blocks, 0).unwrap();
+        blocks.chunks(4096).filter(|block| block[100] == 1).count()
     };
     let then = written();
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(written(), then, "writes after the namespace was removed");
 }
 
-fn disk() -> Namespace {
+fn containers() -> Namespace {
     let device = DeviceQos { order: Order::Containers, ..DeviceQos::default() };
-    Namespace { device, ..namespace(slow_device(Duration::from_micros(100))) }
+    Namespace { device, ..slow_device(Duration::from_micros(100)) }
 }
 
 #[test]
 fn output_marks_alone_leave_nothing_behind() {
-    let (runtime, address) = start(vec![disk()], 1, QosConfig::default());
+    let (runtime, address) = start(vec![containers()], 1, QosConfig::default());
     let (_admin, [mut queue]) = connected(address);
     for _ in 0..1000 {
         assert!(queue.call(io(OUTPUT_MARK, 0, 1), None, 0).0.is_success());
@@ -134,7 +122,7 @@ fn output_marks_alone_leave_nothing_behind() {
 
 #[test]
 fn an_output_mark_at_one_reactor_holds_nobody_up_at_another() {
-    let (_runtime, address) = start(vec![disk()], 2, QosConfig::default());
+    let (_runtime, address) = start(vec![containers()], 2, QosConfig::default());
     let (_admin, [mut one, mut other]) = connected(address);
     let high = |lba| Sqe { cdw13: U32::new(0x200), ..io(opcode::io::READ, lba, 1) };
     let mut run = |marks: bool| {
@@ -150,82 +138,54 @@ fn an_output_mark_at_one_reactor_holds_nobody_up_at_another() {
     run(true);
 }
 
-/// Returns the limit of a session in commands per second.
-fn iops_of(runtime: &Runtime, name: &str) -> Option<u64> {
-    let sessions = runtime.qos().sessions;
-    let session = sessions.iter().find(|session| session.name == name)?;
-    session.limits.total.iops.map(Rate::get)
-}
-
-#[test]
-fn a_namespace_that_goes_takes_no_other_sessions_with_it() {
-    let gold = Session { operations: Some(60), limits: iops(500), ..session("gold") };
-    let own = Session { operations: Some(50), ..of_namespace(1) };
-    let qos = with_sessions(vec![gold, own]);
-    let (runtime, _) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
-    assert_eq!(iops_of(&runtime, "gold"), Some(500));
-    runtime.remove_namespace(NQN, 1).unwrap();
-    assert_eq!(iops_of(&runtime, "gold"), Some(500), "after another namespace was removed");
-}
-
 /// Checks that commands which a limit of one a second would hold for a minute wait no longer after a
 /// change.
-fn change_lets_go(runtime: &Runtime, queue: &mut Queue, change: impl FnOnce()) {
-    let cids: Vec<u16> =
-        (0..60).map(|lba| queue.submit(io(opcode::io::READ, lba, 1), None, 4096)).collect();
-    eventually("the commands have arrived", || in_flight(runtime) > 4);
-    change();
+fn change_lets_go(qos: QosConfig, change: impl FnOnce(&Runtime)) -> Running {
+    let (runtime, address) = start(vec![memory_of(1 << 20)], 1, qos);
+    let (_admin, [mut queue]) = connected(address);
+    let cids: Vec<u16> = (0..60).map(|lba| queue.submit_read(lba, 1)).collect();
+    eventually("the commands have arrived", || in_flight(&runtime) > 4);
+    change(&runtime);
     let begun = Instant::now();
     queue.complete(cids);
     assert!(begun.elapsed() < Duration::from_secs(20), "after {:?}", begun.elapsed());
+    runtime
 }
 
 #[test]
 fn disabled_quality_of_service_holds_nothing_back() {
-    let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
-    let (_admin, [mut queue]) = connected(address);
     let general = Qos { enabled: false, ..Qos::default() };
     let off = QosConfig { general, ..limited(1, iops(1)) };
-    change_lets_go(&runtime, &mut queue, || runtime.set_qos(&off).unwrap());
+    change_lets_go(limited(1, iops(1)), |runtime| runtime.set_qos(&off).unwrap());
 }
 
 #[test]
 fn a_session_that_is_removed_holds_nothing_back() {
     let slow = Session { limits: iops(1), ..session("slow") };
-    let policy = Policy {
-        subsystem: Some(NQN.to_owned()),
-        session: Some("slow".to_owned()),
-        ..Policy::default()
-    };
-    let qos = QosConfig { sessions: vec![slow], policies: vec![policy], ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
-    let (_admin, [mut queue]) = connected(address);
-    change_lets_go(&runtime, &mut queue, || runtime.set_qos(&QosConfig::default()).unwrap());
+    let (subsystem, session) = (Some(NQN.to_owned()), Some(slow.name.clone()));
+    let policies = vec![Policy { subsystem, session, ..Policy::default() }];
+    let qos = QosConfig { policies, ..with_sessions(vec![slow]) };
+    change_lets_go(qos, |runtime| runtime.set_qos(&QosConfig::default()).unwrap());
 }
 
 #[test]
 fn a_namespace_that_grows_raises_its_limit_per_gib() {
     let limits = Limits { per_gib: iops(1024).total, ..Limits::default() };
-    let qos = limited(1, limits);
-    let small = Backend::Memory { size: 1 << 20, block_size: 4096 };
-    let (runtime, address) = start(vec![namespace(small)], 1, qos);
-    let name = format!("{NQN}/1");
-    assert_eq!(iops_of(&runtime, &name), Some(1));
-    let (_admin, [mut queue]) = connected(address);
-    change_lets_go(&runtime, &mut queue, || {
-        runtime.resize_namespace(NQN, 1, Some(256 << 20)).unwrap();
-    });
-    assert_eq!(iops_of(&runtime, &name), Some(256));
-    runtime.resize_namespace(NQN, 1, Some(3 << 20)).unwrap();
-    assert_eq!(iops_of(&runtime, &name), Some(3));
+    let resize = |runtime: &Runtime, size: u64, iops: u64| {
+        runtime.resize_namespace(NQN, 1, Some(size)).unwrap();
+        let sessions = runtime.qos().sessions;
+        let own = sessions.iter().find(|session| session.name == of_namespace(1).name).unwrap();
+        assert_eq!(own.limits.total.iops.map(Rate::get), Some(iops));
+    };
+    let runtime = change_lets_go(limited(1, limits), |runtime| resize(runtime, 256 << 20, 256));
+    resize(&runtime, 3 << 20, 3);
 }
 
 /// A Verify holds its place in the window while the Verify waits for a scratch buffer.
 #[test]
 fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let device = namespace(file(&folder.path().join("disk")));
-    let (runtime, address) = start(vec![device], 1, QosConfig::default());
+    let (_folder, path) = disk();
+    let (runtime, address) = start(vec![file(&path)], 1, QosConfig::default());
     let (_admin, [mut busy, mut cut]) = connected(address);
     let verify = io(opcode::io::VERIFY, 0, 8192);
     let cids: Vec<u16> = (0..40).map(|_| busy.submit(verify, None, 0)).collect();
@@ -245,35 +205,18 @@ fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
 /// have come under the new settings.
 #[test]
 fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
-    let namespaces = vec![namespace(memory()), namespace(memory())];
-    let (runtime, address) = start(namespaces, 1, limited(1, iops(1)));
+    let (runtime, address) = start(vec![memory(), memory()], 1, limited(1, iops(1)));
     let (_admin, [mut queue]) = connected(address);
     for nsid in [1, 2] {
         queue.read(nsid, 0, 1);
     }
-    let write = on(2, io(opcode::io::WRITE, 0, 64));
-    let write = queue.submit(write, Some(pattern(0, 64, 1)), 0);
+    let write = queue.submit_write(2, 0, 64);
     std::thread::sleep(Duration::from_millis(100));
     runtime.set_qos(&limited(1, iops(1))).unwrap();
     for lba in 0..40 {
-        queue.submit(on(1, io(opcode::io::READ, lba, 1)), None, 4096);
+        queue.submit_read(lba, 1);
     }
     eventually("the reads have arrived", || in_flight(&runtime) > 4);
     assert!(queue.wait(write).0.is_success());
     assert!(in_flight(&runtime) > 0, "the write waited with the reads of the limited session");
-}
-
-#[test]
-fn with_no_limits_commands_to_memory_wait_for_nothing() {
-    for (qos, waits) in [(QosConfig::default(), false), (limited(1, iops(20)), true)] {
-        let (runtime, address) = start(vec![namespace(memory())], 1, qos);
-        let (_admin, [mut queue]) = connected(address);
-        for lba in 0..10 {
-            queue.read(1, lba, 1);
-        }
-        let seen = || runtime.statistics().namespaces[0].2.clone();
-        eventually("ten reads", || seen().read.ops == 10);
-        let waited = seen().queueing;
-        assert_eq!((waited.count(), waited.sum_ns > 0), (10, waits), "{} ns", waited.sum_ns);
-    }
 }

@@ -6,16 +6,13 @@ use std::time::{Duration, Instant};
 
 use arbitration::limit::{Rate, Rates};
 use arbitration::settings::WindowRule;
-use fabric::nvme::opcode;
 use sluice_config::{
     Backend, DeviceModel, DeviceQos, Limits, Namespace, QosConfig, Session, TargetConfig,
 };
 use sluiced::serve::engine::Engine;
 
-use crate::client::{NQN, Queue, connected, io, on, pattern};
-use crate::{
-    Running, buffers_in_use, end, eventually, in_flight, memory, namespace, serve, settings,
-};
+use crate::client::{NQN, Queue, connected};
+use crate::{Running, buffers_in_use, end, eventually, in_flight, memory, serve, settings};
 
 pub(crate) fn session(name: &str) -> Session {
     Session { name: name.to_owned(), ..Session::default() }
@@ -39,14 +36,14 @@ pub(crate) fn with_sessions(sessions: Vec<Session>) -> QosConfig {
     QosConfig { sessions, ..QosConfig::default() }
 }
 
-pub(crate) fn slow_device(service_time: Duration) -> Backend {
-    let model = DeviceModel { service_time, bandwidth: None, channels: 1, errors: None };
-    Backend::Null { size: 64 << 20, block_size: 4096, model: Some(model) }
+pub(crate) fn slow_device(service_time: Duration) -> Namespace {
+    let model = Some(DeviceModel { service_time, bandwidth: None, channels: 1, errors: None });
+    Namespace::new(Backend::Null { size: 64 << 20, block_size: 4096, model })
 }
 
-pub(crate) fn with_window(backend: Backend, window: u32) -> Namespace {
+pub(crate) fn with_window(namespace: Namespace, window: u32) -> Namespace {
     let device = DeviceQos { window: Some(WindowRule::Fixed(window)), ..DeviceQos::default() };
-    Namespace { device, ..namespace(backend) }
+    Namespace { device, ..namespace }
 }
 
 pub(crate) fn start(
@@ -68,11 +65,10 @@ fn slow_tenant() -> QosConfig {
 /// One tenant does not get all of those buffers: else nobody else would be read from.
 #[test]
 fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
-    let (runtime, address) =
-        start(vec![namespace(memory()), namespace(memory())], 1, slow_tenant());
+    let (runtime, address) = start(vec![memory(), memory()], 1, slow_tenant());
     let (_admin, [mut limited, mut free]) = connected(address);
     for lba in 0..50 {
-        limited.submit(io(opcode::io::WRITE, lba * 2, 2), Some(pattern(lba * 2, 2, 1)), 0);
+        limited.submit_write(1, lba * 2, 2);
     }
     eventually("the limited writes wait", || in_flight(&runtime) > 4);
     free.read(2, 0, 1);
@@ -82,17 +78,11 @@ fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
 /// Large writes of a tenant with a limit lie in I/O buffers while they wait.
 #[test]
 fn a_limited_tenant_does_not_take_all_buffers() {
-    let (runtime, address) =
-        start(vec![namespace(memory()), namespace(memory())], 1, slow_tenant());
+    let (runtime, address) = start(vec![memory(), memory()], 1, slow_tenant());
     let (_admin, id) = Queue::controller(address);
     let host = std::thread::spawn(move || {
         let (mut limited, _) = Queue::connect(address, 1, id);
-        let writes: Vec<u16> = (0..12)
-            .map(|i| {
-                let data = pattern(i * 64, 64, 1);
-                limited.submit(io(opcode::io::WRITE, i * 64, 64), Some(data), 0)
-            })
-            .collect();
+        let writes: Vec<u16> = (0..12).map(|i| limited.submit_write(1, i * 64, 64)).collect();
         // Sends the data that the target asks for, until the target ends.
         for cid in writes {
             limited.wait(cid);
@@ -119,46 +109,38 @@ fn mix(window: u32, blocks: u32, time: Duration, pairs: u16) {
     let (_runtime, address) =
         start(vec![with_window(slow_device(time), window)], 1, QosConfig::default());
     let (_admin, id) = Queue::controller(address);
-    let hosts: Vec<_> = (1..=2 * pairs)
-        .map(|qid| std::thread::spawn(move || half(address, qid, id, blocks)))
-        .collect();
-    for host in hosts {
-        host.join().unwrap();
-    }
-}
-
-/// Sends 200 writes (odd queues) or reads, 50 at a time.
-fn half(address: SocketAddr, qid: u16, id: u16, blocks: u32) {
-    let (mut queue, _) = Queue::connect(address, qid, id);
-    let write = qid % 2 == 1;
-    for _ in 0..4 {
-        let cids: Vec<u16> = (0..50)
-            .map(|i| {
-                let data = write.then(|| pattern(i * blocks, blocks, 1));
-                let opcode = if write { opcode::io::WRITE } else { opcode::io::READ };
-                queue.submit(io(opcode, i * blocks, blocks), data, blocks * 4096)
-            })
-            .collect();
-        queue.complete(cids);
-    }
+    // Sends 200 writes (odd queues) or reads, 50 at a time.
+    let half = |qid: u16| {
+        let (mut queue, _) = Queue::connect(address, qid, id);
+        let submit = |queue: &mut Queue, lba: u32| match qid % 2 {
+            1 => queue.submit_write(1, lba, blocks),
+            _ => queue.submit_read(lba, blocks),
+        };
+        for _ in 0..4 {
+            let cids: Vec<u16> = (0..50).map(|i| submit(&mut queue, i * blocks)).collect();
+            queue.complete(cids);
+        }
+    };
+    std::thread::scope(|scope| {
+        for qid in 1..=2 * pairs {
+            scope.spawn(move || half(qid));
+        }
+    });
 }
 
 #[test]
 fn a_cut_connection_gives_everything_back() {
     let device = with_window(slow_device(Duration::from_millis(5)), 2);
-    let qos = QosConfig {
-        sessions: vec![Session { limits: iops(100), operations: Some(50), ..of_namespace(1) }],
-        ..QosConfig::default()
-    };
-    let (runtime, address) = start(vec![device], 2, qos);
+    let session = Session { limits: iops(100), operations: Some(50), ..of_namespace(1) };
+    let (runtime, address) = start(vec![device], 2, with_sessions(vec![session]));
     let (_admin, id) = Queue::controller(address);
     for _ in 0..3 {
         let mut queues: Vec<Queue> = (1..5).map(|qid| Queue::connect(address, qid, id).0).collect();
         for i in 0..10 {
             for queue in &mut queues {
-                queue.submit(io(opcode::io::READ, 0, 64), None, 256 << 10);
-                queue.submit(io(opcode::io::WRITE, i, 1), Some(pattern(i, 1, 1)), 0);
-                queue.submit(io(opcode::io::WRITE, i, 64), Some(pattern(i, 64, 1)), 0);
+                queue.submit_read(0, 64);
+                queue.submit_write(1, i, 1);
+                queue.submit_write(1, i, 64);
             }
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -176,11 +158,11 @@ fn a_cut_connection_gives_everything_back() {
 /// Commands behind a limit, which take 39 seconds, do not delay the end: the drain time is 1 second.
 #[test]
 fn draining_ends_in_time_behind_a_limit() {
-    let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, iops(1)));
+    let (runtime, address) = start(vec![memory()], 1, limited(1, iops(1)));
     let (_admin, [mut queue]) = connected(address);
     for lba in 0..20 {
-        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
-        queue.submit(io(opcode::io::WRITE, lba, 64), Some(pattern(lba, 64, 1)), 0);
+        queue.submit_read(lba, 1);
+        queue.submit_write(1, lba, 64);
     }
     eventually("the commands have arrived", || in_flight(&runtime) > 4);
     let begun = Instant::now();
@@ -193,12 +175,9 @@ fn draining_ends_in_time_behind_a_limit() {
 #[test]
 fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
     let short = Session { queue: Some(2), ..of_namespace(1) };
-    let qos = with_sessions(vec![short]);
-    let (_runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (_runtime, address) = start(vec![memory()], 1, with_sessions(vec![short]));
     let (_admin, [mut queue]) = connected(address);
-    let cids: Vec<u16> = (0..12)
-        .map(|i| queue.submit(io(opcode::io::WRITE, i * 64, 64), Some(pattern(i * 64, 64, 1)), 0))
-        .collect();
+    let cids: Vec<u16> = (0..12).map(|i| queue.submit_write(1, i * 64, 64)).collect();
     queue.complete(cids);
 }
 
@@ -206,17 +185,14 @@ fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
 /// need.
 #[test]
 fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
-    let sessions = (1..=9).map(of_namespace).collect();
-    let qos = with_sessions(sessions);
-    let namespaces = (0..9).map(|_| namespace(memory())).collect();
-    let (runtime, address) = start(namespaces, 1, qos);
+    let qos = with_sessions((1..=9).map(of_namespace).collect());
+    let (runtime, address) = start(vec![memory(); 9], 1, qos);
     let (_admin, id) = Queue::controller(address);
     let mut slow: Vec<Queue> = (1..=8).map(|qid| Queue::connect(address, qid, id).0).collect();
     let (mut reader, _) = Queue::connect(address, 9, id);
     for (nsid, queue) in (1..).zip(&mut slow) {
         for i in 0..12 {
-            let write = on(nsid, io(opcode::io::WRITE, i * 64, 64));
-            queue.submit(write, Some(pattern(i * 64, 64, 1)), 0);
+            queue.submit_write(nsid, i * 64, 64);
         }
     }
     eventually("all have arrived", || {
@@ -231,15 +207,14 @@ fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
 fn the_metrics_say_how_far_commands_have_come() {
     let slow = with_window(slow_device(Duration::from_secs(2)), 1);
     let (runtime, address) = start(vec![slow], 1, QosConfig::default());
-    let (_admin, cntlid) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, cntlid);
+    let (_admin, [mut queue]) = connected(address);
     let states = || {
         let reactors = runtime.statistics().reactors;
         let held = reactors.into_iter().flat_map(|reactor| reactor.states);
         held.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
     };
     for lba in 0..3 {
-        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
+        queue.submit_read(lba, 1);
     }
     eventually("one is in its device, two wait for their turn", || {
         states() == [("device_turn", 2), ("in_device", 1)]

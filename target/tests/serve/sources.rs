@@ -3,18 +3,17 @@
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use super::client::{HOST, NQN, connect_data, identity, io};
+use super::qos_memory::start;
+use super::{eventually, host_log, memory, target};
 use arbitration::Class;
 use fabric::controller::RefusalKind;
 use fabric::fabrics::DISCOVERY_NQN;
-use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
+use fabric::host::commands::log_page;
+use fabric::nvme::{SglDescriptor, Status, opcode};
 use hostile::{Identity, Raw, Way, commands};
 use sluice_config::{AllowedHost, Policy, QosConfig, Sources};
 use sluiced::serve::engine::{Engine, Loss};
-use zerocopy::little_endian::U32;
-
-use super::client::{HOST, NQN, io};
-use super::qos_memory::start;
-use super::{host_log, memory, namespace, target};
 
 const HOME: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -23,26 +22,18 @@ fn sources(networks: &[&str]) -> Sources {
     networks.iter().map(|text| text.parse::<ipnet::IpNet>().unwrap()).collect()
 }
 
-fn identity(subsystem: &str) -> Identity {
-    Identity { subsystem: subsystem.into(), host: HOST.into(), host_id: [7; 16] }
-}
-
 /// Connects an admin queue. Returns the status where the target refuses.
 fn connect(from: Ipv4Addr, to: SocketAddr) -> Result<(Raw, u16), u16> {
     let way = Way { from: Some(from), to };
-    Raw::connect_with(way, &commands::connect(0), &identity(NQN).connect_data(0xffff)).unwrap()
+    Raw::connect_with(way, &commands::connect(0), &connect_data(0xffff)).unwrap()
 }
 
 /// Returns the number of entries of the discovery log page that a host reads.
 fn discovered(from: Ipv4Addr, to: SocketAddr) -> u64 {
     let way = Way { from: Some(from), to };
-    let (mut admin, _) = Raw::controller(way, &identity(DISCOVERY_NQN)).unwrap();
-    let sqe = Sqe {
-        opcode: opcode::admin::GET_LOG_PAGE,
-        cdw10: U32::new(0x70 | (1024 / 4 - 1) << 16),
-        ..Sqe::default()
-    };
-    admin.send(&sqe, SglDescriptor::transport(1024), &[]).unwrap();
+    let host = Identity { subsystem: DISCOVERY_NQN.to_owned(), ..identity() };
+    let (mut admin, _) = Raw::controller(way, &host).unwrap();
+    admin.send(&log_page(0x70, 0, 1024), SglDescriptor::transport(1024), &[]).unwrap();
     let reply = admin.receive().unwrap();
     // NUMREC, bytes 15:8 of the page, which follows the 24 bytes of the header.
     u64::from_le_bytes(reply.rest[24..32].try_into().unwrap())
@@ -69,7 +60,7 @@ fn a_host_connects_from_its_addresses_only_and_is_disconnected_where_they_change
     assert!(lines.iter().any(|line| line.contains("sluice host list")), "{lines:?}");
     // The host is connected from home when its addresses change.
     let (mut admin, _) =
-        Raw::controller(Way { from: Some(HOME), to: address }, &identity(NQN)).unwrap();
+        Raw::controller(Way { from: Some(HOME), to: address }, &identity()).unwrap();
     let moved = AllowedHost { sources: sources(&["127.0.0.1/32"]), ..HOST.into() };
     let loss = Loss::Access { nqn: NQN, any: true, hosts: std::slice::from_ref(&moved) };
     assert_eq!(runtime.hosts_hurt(&loss).connected, [HOST]);
@@ -91,23 +82,24 @@ fn a_policy_with_addresses_is_for_connections_from_there() {
         policy(&["127.0.0.66/32", "2001:db8::/32"], Class::High),
     ];
     let config = QosConfig { policies, ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory())], 1, config);
+    let (runtime, address) = start(vec![memory()], 1, config);
     let read = |from: Ipv4Addr, count: u64| {
         let way = Way { from: Some(from), to: address };
-        let (_admin, id) = Raw::controller(way, &identity(NQN)).unwrap();
-        let (mut queue, _) = Raw::connect(way, &identity(NQN), 1, id).unwrap();
+        let (_admin, id) = Raw::controller(way, &identity()).unwrap();
+        let (mut queue, _) = Raw::connect(way, &identity(), 1, id).unwrap();
         for _ in 0..count {
             queue.send(&io(opcode::io::READ, 0, 1), SglDescriptor::transport(4096), &[]).unwrap();
             // C2HData, which stands for the response too.
             assert_eq!(queue.receive().unwrap().kind, 7);
         }
     };
-    read(ELSEWHERE, 2);
-    read(HOME, 3);
-    read(Ipv4Addr::new(127, 0, 0, 67), 4);
-    let reads = |class: Class| runtime.qos().classes[class].io.read.ops;
-    let expected = [(Class::Medium, 2), (Class::High, 3), (Class::Urgent, 4), (Class::Low, 0)];
-    for (class, count) in expected {
-        super::eventually(class.name(), || reads(class) == count);
+    for (from, class, count) in [
+        (ELSEWHERE, Class::Medium, 2),
+        (HOME, Class::High, 3),
+        (Ipv4Addr::new(127, 0, 0, 67), Class::Urgent, 4),
+    ] {
+        read(from, count);
+        eventually(class.name(), || runtime.qos().classes[class].io.read.ops == count);
     }
+    assert_eq!(runtime.qos().classes[Class::Low].io.read.ops, 0);
 }

@@ -5,15 +5,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use fabric::nvme::{SglDescriptor, Sqe, opcode};
+use fabric::host::commands::identify;
+use fabric::nvme::identify::cns;
+use fabric::nvme::{SglDescriptor, opcode};
 use hostile::{Identity, Raw};
-use sluice_config::{Poll, QosConfig, TargetConfig};
-use zerocopy::little_endian::{U16, U32};
+use sluice_config::{QosConfig, TargetConfig};
 
 use crate::client::{NQN, Queue, connected, io, pattern};
-use crate::{Running, eventually, memory, namespace, serve};
+use crate::{Running, eventually, memory, serve, settings};
 
 /// Bytes of an answer without data, and of one with 4 KiB at least.
 const RESPONSE: u64 = 24;
@@ -25,30 +25,9 @@ const ROUNDS: u32 = 100;
 const MEANWHILE: u64 = 1000;
 
 fn start() -> (Running, SocketAddr) {
-    let settings = TargetConfig {
-        cores: vec![0],
-        poll: Poll::Never,
-        max_discovery: 1024,
-        drain_time: Duration::from_secs(1),
-        ..TargetConfig::default()
-    };
-    serve(settings, QosConfig::default(), vec![namespace(memory())])
-}
-
-/// Returns the admin queue of a discovery controller, which anybody may have.
-fn discovery(address: SocketAddr, n: u32) -> Raw {
-    Raw::controller(address, &Identity::discovery(n)).unwrap().0
-}
-
-/// Returns the capsule of Identify Controller.
-fn identify() -> Vec<u8> {
-    let sqe = Sqe {
-        cid: U16::new(3),
-        opcode: opcode::admin::IDENTIFY,
-        cdw10: U32::new(1),
-        ..Sqe::default()
-    };
-    Raw::capsule(&sqe, SglDescriptor::transport(4096), &[])
+    let io_memory = TargetConfig::default().io_memory;
+    let settings = TargetConfig { max_discovery: 1024, io_memory, ..settings() };
+    serve(settings, QosConfig::default(), vec![memory()])
 }
 
 /// Connections that send commands without end, and read their answers.
@@ -64,15 +43,15 @@ struct Flood {
 impl Flood {
     fn new(queues: Vec<Raw>, command: &[u8], answer: u64) -> Self {
         let (answered, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let mut groups: Vec<Vec<(TcpStream, usize)>> = vec![Vec::new(), Vec::new()];
+        let mut groups: [Vec<(TcpStream, usize)>; 2] = Default::default();
         for (n, queue) in queues.into_iter().enumerate() {
             queue.0.set_nonblocking(true).unwrap();
             groups[n % 2].push((queue.0, 0));
         }
         let commands = command.repeat(900);
         let flood = |mut group: Vec<(TcpStream, usize)>| {
-            let (answered, stop, commands) =
-                (Arc::clone(&answered), Arc::clone(&stop), commands.clone());
+            let (answered, stop) = (Arc::clone(&answered), Arc::clone(&stop));
+            let commands = commands.clone();
             std::thread::spawn(move || {
                 let mut answers = vec![0; 1 << 20];
                 while !stop.load(Ordering::Relaxed) {
@@ -91,7 +70,9 @@ impl Flood {
             })
         };
         let threads = groups.into_iter().map(flood).collect();
-        Self { answered, answer, stop, threads }
+        let flood = Self { answered, answer, stop, threads };
+        eventually("the flood's commands are answered", || flood.answered() > 10_000);
+        flood
     }
 
     fn answered(&self) -> u64 {
@@ -122,18 +103,14 @@ fn rounds(queue: &mut Queue, flood: &Flood) -> u64 {
     meanwhile[meanwhile.len() / 2]
 }
 
-/// Waits until a flood has begun.
-fn begins(flood: &Flood) {
-    eventually("the flood's commands are answered", || flood.answered() > 10_000);
-}
-
 /// Any peer may have discovery controllers, and send commands to them without end.
 #[test]
 fn who_floods_admin_queues_keeps_no_turn_from_others() {
     let (_runtime, address) = start();
     let (_admin, [mut queue]) = connected(address);
-    let flood = Flood::new((0..100).map(|n| discovery(address, n)).collect(), &identify(), ANSWER);
-    begins(&flood);
+    let discovery = |n| Raw::controller(address, &Identity::discovery(n)).unwrap().0;
+    let identify = Raw::capsule(&identify(cns::CONTROLLER, 0), SglDescriptor::transport(4096), &[]);
+    let flood = Flood::new((0..100).map(discovery).collect(), &identify, ANSWER);
     let meanwhile = rounds(&mut queue, &flood);
     assert!(meanwhile < MEANWHILE, "{meanwhile} admin commands during a write and a read");
     let connects = (0..5).map(|_| {
@@ -151,18 +128,15 @@ fn who_floods_admin_queues_keeps_no_turn_from_others() {
 #[test]
 fn who_floods_io_queues_keeps_no_turn_from_others() {
     let (_runtime, address) = start();
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (_admin, [mut queue]) = connected(address);
     let others = [1, 2, 3].map(|n| Identity::numbered(NQN, n));
     let controllers = others.each_ref().map(|host| Raw::controller(address, host).unwrap());
-    let of = |(host, (_, id)): (_, &(Raw, u16))| {
-        let id = *id;
+    let of = |(host, &(_, id)): (_, &(Raw, u16))| {
         (1..=20).map(move |qid| Raw::connect(address, host, qid, id).unwrap().0)
     };
     let queues = others.iter().zip(&controllers).flat_map(of).collect();
-    let flush = Sqe { cid: U16::new(3), ..io(opcode::io::FLUSH, 0, 1) };
+    let flush = io(opcode::io::FLUSH, 0, 1);
     let flood = Flood::new(queues, &Raw::capsule(&flush, SglDescriptor::default(), &[]), RESPONSE);
-    begins(&flood);
     let meanwhile = rounds(&mut queue, &flood);
     assert!(meanwhile < 64 * MEANWHILE, "{meanwhile} commands during a write and a read");
     flood.end();

@@ -11,8 +11,8 @@ use sluiced::start::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use crate::client::{HOST, NQN, Queue, connected, io, on, pattern};
+use crate::memory;
 use crate::qos_memory::{iops, limited, slow_device, start};
-use crate::{memory, namespace};
 
 const MS: u64 = 1_000_000;
 
@@ -35,13 +35,17 @@ fn read(nsid: u32, lba: u32, class: Class) -> Sqe {
     Sqe { cdw13: U32::new(class), ..on(nsid, io(opcode::io::READ, lba, 1)) }
 }
 
+fn read_as(queue: &mut Queue, nsid: u32, lba: u32, class: Class) {
+    assert!(queue.call(read(nsid, lba, class), None, 4096).0.is_success());
+}
+
 #[test]
 fn a_slow_device_shows_in_the_device_and_a_limited_host_in_waiting() {
-    let slow = namespace(slow_device(Duration::from_millis(20)));
-    let (runtime, address) = start(vec![slow, namespace(memory())], 1, limited(2, iops(50)));
+    let slow = slow_device(Duration::from_millis(20));
+    let (runtime, address) = start(vec![slow, memory()], 1, limited(2, iops(50)));
     let (_admin, [mut queue]) = connected(address);
     for lba in 0..5 {
-        assert!(queue.call(read(1, lba, Class::High), None, 4096).0.is_success());
+        read_as(&mut queue, 1, lba, Class::High);
     }
     let at_once: Vec<u16> =
         (0..15).map(|lba| queue.submit(read(2, lba, Class::High), None, 4096)).collect();
@@ -65,18 +69,17 @@ fn a_slow_device_shows_in_the_device_and_a_limited_host_in_waiting() {
 
 #[test]
 fn workloads_are_told_apart_by_class_and_namespace_and_outlive_their_queues() {
-    let (runtime, address) =
-        start(vec![namespace(memory()), namespace(memory())], 2, QosConfig::default());
+    let (runtime, address) = start(vec![memory(), memory()], 2, QosConfig::default());
     let (_admin, id) = Queue::controller(address);
     // The queues are at both reactors.
     for qid in 1..=4 {
         let (mut queue, _) = Queue::connect(address, qid, id);
         for lba in 0..3 {
-            assert!(queue.call(read(1, lba, Class::Low), None, 4096).0.is_success());
-            assert!(queue.call(read(1, lba, Class::Urgent), None, 4096).0.is_success());
+            read_as(&mut queue, 1, lba, Class::Low);
+            read_as(&mut queue, 1, lba, Class::Urgent);
             queue.write(1, lba, pattern(lba, 1, 0));
         }
-        assert!(queue.call(read(2, 0, Class::High), None, 4096).0.is_success());
+        read_as(&mut queue, 2, 0, Class::High);
     }
     let ops = |nsid, class| workload(&runtime, nsid, class).map(|io| (io.read.ops, io.write.ops));
     assert_eq!(ops(1, Class::Low), Some((12, 12)));

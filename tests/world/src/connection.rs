@@ -16,7 +16,7 @@ const ROOM: usize = 64 << 10;
 /// Number of bytes that a reactor takes at once beside a command's data.
 const REST: usize = 4096;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) host: usize,
     pub(crate) qid: u16,
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     /// Batches that are sent: one at a time, but over RDMA.
     pub(crate) sending: VecDeque<Batch>,
     /// Number of work requests of the first batch that are on their way; it keeps them until all are.
-    sent: usize,
+    pub(crate) sent: usize,
     /// RDMA READs that are on their way to the host and back.
     pub(crate) fetching: VecDeque<(Fetch, Option<Place>)>,
     /// Whether nothing is delivered to the target any more, though the connection stands.
@@ -64,22 +64,11 @@ impl Connection {
             host,
             qid,
             reactor,
-            key: None,
             up: Line::new(carrier),
             down: Line::new(carrier),
-            receiving: None,
-            stopping: false,
-            sending: VecDeque::new(),
-            sent: 0,
-            fetching: VecDeque::new(),
-            silent: false,
-            cut: false,
-            host_knows: false,
-            mapped: false,
-            up_scheduled: false,
-            down_scheduled: false,
             up_ns,
             down_ns,
+            ..Self::default()
         }
     }
 

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 
 use fabric::Nanos;
-use fabric::nvm::{BlockFormat, IoCommand};
+use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
+use sluice_core::Held;
 use sluice_core::device::Data;
 use sluice_core::stats::IoSnapshot;
-use sluice_core::testing::{self, BLOCK, Blocks, Kind, Ram};
-use sluice_core::{Held, HeldBlocks};
+use sluice_core::testing::{self, Blocks, Kind, Ram};
 
 /// A device.
 pub(crate) type Disk = testing::Disk<Content>;
@@ -85,21 +85,21 @@ impl Content {
 
     fn count(&self, command: &IoCommand) {
         let mut given = self.given.get();
-        let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;
+        let bytes = |range: &LbaRange| range.bytes(BlockFormat::BYTES_512);
         match command {
             IoCommand::Read { range, .. } => {
                 given.reads += 1;
-                given.read_bytes += bytes(range.blocks);
+                given.read_bytes += bytes(range);
             }
             IoCommand::Write { range, .. } => {
                 given.writes += 1;
-                given.written_bytes += bytes(range.blocks);
+                given.written_bytes += bytes(range);
             }
             _ => given.others += 1,
         }
         self.given.set(given);
         if let IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } = command {
-            self.largest.set(self.largest.get().max(bytes(range.blocks)));
+            self.largest.set(self.largest.get().max(bytes(range)));
         }
     }
 
@@ -146,16 +146,6 @@ impl Content {
     }
 }
 
-/// A copy of blocks as they were.
-#[derive(Debug)]
-struct Copied(Vec<u8>);
-
-impl HeldBlocks for Copied {
-    fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 impl Blocks for Content {
     fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
         self.count(command);
@@ -170,7 +160,7 @@ impl Blocks for Content {
         }
         let bytes = usize::try_from(range.bytes(BlockFormat::BYTES_512)).unwrap_or(usize::MAX);
         let mut held = vec![0; bytes];
-        self.run(command, Data::Read(&mut held)).is_success().then(|| Held::new(Copied(held)))
+        self.run(command, Data::Read(&mut held)).is_success().then(|| Held::new(held))
     }
 
     fn done_at(&self, now: Nanos, _: &IoCommand) -> Nanos {

@@ -86,10 +86,8 @@ impl Queue {
         if self.outstanding.len() <= place {
             self.outstanding.resize_with(place + 1, || None);
         }
-        if let Some(at) = self.outstanding.get_mut(place) {
-            *at = Some(outstanding);
-            self.in_flight += 1;
-        }
+        self.outstanding[place] = Some(outstanding);
+        self.in_flight += 1;
     }
 }
 

@@ -1,19 +1,17 @@
 //! The parts of a world, chosen by its seed.
 
 use arbitration::Class;
-use fabric::queue::Either;
-use fabric::rdma::wire::{QueueParams, TargetQueue};
-use fabric::tcp::{TargetConnection, TargetParams};
+use fabric::rdma::wire::QueueParams;
 use fastrand::Rng;
 use sluice_core::testing::Kind;
-use sluice_core::testing::wire::{Carrier, TargetEnd};
 
 /// The most bytes that an admin command of a host moves.
 const ADMIN_TRANSFER: u32 = 8192;
 
 /// The transports that carry the queues of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Carriers {
+    #[default]
     Tcp,
     Rdma,
     /// One or the other for each connection.
@@ -21,7 +19,7 @@ pub(crate) enum Carriers {
 }
 
 /// The size and the dangers of a world.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scenario {
     /// Seed from which everything at random follows.
     pub seed: u64,
@@ -151,15 +149,7 @@ impl Scenario {
             think_ns: rng.u64(0..100_000),
             drain: rng.u8(0..4) == 0,
             groups: rng.bool(),
-            reserved: false,
-            shares: Vec::new(),
-            own_weights: false,
-            latency: false,
-            bound: false,
-            ruled: false,
-            seeks: false,
             by_place: seed.is_multiple_of(5),
-            hostility: Vec::new(),
             receive_buffers: {
                 // Drawn for nothing, so that kept seeds have the worlds in which they broke a promise.
                 if rng.u8(0..3) == 0 {
@@ -177,6 +167,7 @@ impl Scenario {
             max_read: 1 << rng.u32(9..18),
             posts: rng.u32(9..18),
             slice: 512 << rng.u32(0..6),
+            ..Self::default()
         }
     }
 
@@ -207,30 +198,22 @@ impl Scenario {
         self.max_transfer.max(ADMIN_TRANSFER)
     }
 
-    /// Makes the target's end of a new connection, of queue `qid` with that number of entries.
-    pub(crate) fn target_end(&self, carrier: Carrier, qid: u16, entries: u16) -> TargetEnd {
-        match carrier {
-            Carrier::Tcp => {
-                let params = TargetParams::for_transfers(self.max_transfer);
-                Either::Left(TargetConnection::new(params))
-            }
-            Carrier::Rdma => Either::Right(TargetQueue::new(QueueParams {
-                qid,
-                entries,
-                in_capsule_data: self.in_capsule,
-                reads: u16::from(self.reads),
-                max_read: self.max_read,
-                posts: u16::try_from(self.posts).unwrap_or(u16::MAX),
-            })),
+    /// Returns the parameters of the queue pair of queue `qid` with that number of entries.
+    pub(crate) fn pair(&self, qid: u16, entries: u16) -> QueueParams {
+        QueueParams {
+            qid,
+            entries,
+            in_capsule_data: self.in_capsule,
+            reads: u16::from(self.reads),
+            max_read: self.max_read,
+            posts: u16::try_from(self.posts).unwrap_or(u16::MAX),
         }
     }
 
     /// Returns smaller worlds that may break as this one does, the smallest first.
     pub(crate) fn smaller(&self) -> Vec<Self> {
-        let mut all = Vec::new();
-        for parts in [16, 4, 2] {
-            all.push(Self { commands: self.commands / parts, ..self.clone() });
-        }
+        let fewer = [16, 4, 2].map(|parts| self.commands / parts);
+        let mut all: Vec<_> = fewer.map(|commands| Self { commands, ..self.clone() }).into();
         all.push(Self { commands: self.commands - self.commands / 8, ..self.clone() });
         all.push(Self { faults: false, ..self.clone() });
         all.push(Self { stages: false, ..self.clone() });
@@ -386,11 +369,7 @@ impl Scenario {
 
     /// Returns the priority class of a queue, where hosts with weights of their own are watched.
     pub(crate) const fn priority_of(qid: u16) -> Class {
-        match qid % 3 {
-            0 => Class::High,
-            1 => Class::Medium,
-            _ => Class::Low,
-        }
+        [Class::High, Class::Medium, Class::Low][qid as usize % 3]
     }
 
     /// Returns whether the hosts' shares of the device are checked.

@@ -42,9 +42,7 @@ fn run_one(seed: u64, scenario: Scenario) -> u64 {
     }
     let smallest = World::shrink(scenario);
     let (outcome, history) = World::new(smallest.clone()).tell();
-    for line in history.iter().rev().take(200).rev() {
-        println!("{line}");
-    }
+    history.iter().rev().take(200).rev().for_each(|line| println!("{line}"));
     panic!(
         "seed {seed}: {broken}\nthe smallest world that breaks, whose end is above: {smallest:?}: \
          {outcome:?}\nto see it again: SEED={seed} cargo test -p sluice-world given"
@@ -55,6 +53,11 @@ fn run_one(seed: u64, scenario: Scenario) -> u64 {
 fn hold(scenario: Scenario) -> Outcome {
     let outcome = World::new(scenario.clone()).run();
     outcome.unwrap_or_else(|broken| panic!("{scenario:?}: {broken}"))
+}
+
+/// Runs the world of each seed.
+fn hold_all(make: impl Fn(u64) -> Scenario) {
+    (0..seeds()).for_each(|seed| _ = hold(make(seed)));
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -88,10 +91,8 @@ fn a_world_in_which_nothing_goes_wrong_answers_everything() {
 
 #[test]
 fn hosts_have_their_answers_before_a_target_that_drains_closes_a_queue() {
-    for seed in 0..seeds() {
-        hold(Scenario::random(seed).draining());
-        hold(Scenario::random(seed).over_tcp().draining());
-    }
+    hold_all(|seed| Scenario::random(seed).draining());
+    hold_all(|seed| Scenario::random(seed).over_tcp().draining());
 }
 
 #[test]
@@ -101,9 +102,7 @@ fn a_seed_that_is_given_keeps_its_promises() {
 
 #[test]
 fn seeds_that_broke_a_promise_keep_it() {
-    KEPT.iter().for_each(|&seed| {
-        run(seed);
-    });
+    KEPT.iter().for_each(|&seed| _ = run(seed));
 }
 
 /// The seeds follow from `PROPTEST_RNG_SEED`, or from the time where SIMULATE_SECONDS is set.
@@ -123,20 +122,23 @@ fn fresh_seeds_keep_their_promises() {
 
 #[test]
 fn who_reserves_gets_what_was_reserved() {
-    for seed in 0..seeds() {
-        // A host over RDMA that fetches its data with one READ at a time cannot use its reservation (seed 17).
-        hold(Scenario::reserving(seed).over_tcp());
+    // A host over RDMA that fetches its data with one READ at a time cannot use its reservation (seed 17).
+    hold_all(|seed| Scenario::reserving(seed).over_tcp());
+}
+
+/// Runs six worlds with one reactor, and with several.
+fn hold_with_reactors(make: impl Fn(u64, usize) -> Scenario) {
+    for seed in 0..6 {
+        for reactors in 1..=3 {
+            hold(make(seed, reactors));
+        }
     }
 }
 
 /// Runs worlds in which hosts of these classes have more to do than the device can, the first with
-/// one queue and the others with eight, on one reactor and on several.
+/// one queue and the others with eight.
 fn share(classes: &[Class]) {
-    for seed in 0..6 {
-        for reactors in 1..=3 {
-            hold(Scenario::sharing(seed, reactors, classes));
-        }
-    }
+    hold_with_reactors(|seed, reactors| Scenario::sharing(seed, reactors, classes));
 }
 
 #[test]
@@ -153,27 +155,18 @@ fn classes_have_their_parts_whatever_the_queues_and_reactors_of_their_hosts() {
 
 #[test]
 fn queues_have_their_parts_of_their_hosts_part_by_its_own_weights() {
-    for seed in 0..6 {
-        for reactors in 1..=3 {
-            for hosts in [2, 4] {
-                hold(Scenario::weighing(seed, reactors, hosts));
-            }
-        }
-    }
+    hold_with_reactors(|seed, reactors| Scenario::weighing(seed, reactors, 2));
+    hold_with_reactors(|seed, reactors| Scenario::weighing(seed, reactors, 4));
 }
 
 #[test]
 fn who_reserves_with_a_latency_has_each_answer_in_time() {
-    for seed in 0..seeds() {
-        hold(Scenario::promising(seed));
-    }
+    hold_all(Scenario::promising);
 }
 
 #[test]
 fn hosts_come_from_their_addresses_and_from_no_others() {
-    for seed in 0..seeds() {
-        hold(Scenario::bound(seed));
-    }
+    hold_all(Scenario::bound);
 }
 
 #[test]
@@ -205,9 +198,7 @@ fn beside(hostility: &[Hostility], seeds: Range<u64>) {
 
 #[test]
 fn who_reserves_of_a_disk_gets_what_was_reserved() {
-    for seed in 0..seeds() {
-        hold(Scenario::reserving_of_a_disk(seed));
-    }
+    hold_all(Scenario::reserving_of_a_disk);
 }
 
 #[test]

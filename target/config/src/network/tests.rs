@@ -5,9 +5,8 @@ use std::time::Duration;
 use arbitration::PerClass;
 
 use super::super::testing::parse;
+use super::super::tests::check_errors;
 use super::{DEFAULT_LINK, Goal};
-
-const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n";
 
 #[test]
 fn the_settings_mean_what_they_say() {
@@ -60,77 +59,42 @@ fn e7_without_a_word_classes_share_three_to_two_to_one_and_urgent_is_free() {
 
 #[test]
 fn errors_name_the_place_and_the_remedy() {
-    let network = |lines: &str| format!("[network]\n{lines}\n");
-    let classes = |lines: &str| format!("[network.classes]\n{lines}\n");
-    for (text, place, words) in [
-        (
-            network("capacity = \"10 GB/s\""),
-            (2, 12),
-            "write bits, not bytes: the same rate is \
-         \"80 G",
-        ),
-        (network("capacity = 10"), (2, 12), "write \"10 Gbit/s\" or \"10 Mbit/s\""),
-        (network("capacity = true"), (2, 12), "\"auto\", or a number and its unit in quotes"),
-        (network("capacity = \"0 bit/s\""), (2, 12), "from \"1 Mbit/s\" to \"10 Tbit/s\""),
-        (network("capacity = \"Auto\""), (2, 12), "10 Gbit/s"),
-        (network("base = \"DCTCP\""), (2, 8), "tcp_available_congestion_control"),
-        (network("base = \"a b\""), (2, 8), "not the name of a congestion control"),
-        (network("ratio = 1"), (2, 1), "known here: enabled, writes, base, capacity, classes"),
-        (network("classes = [3, 2, 1]"), (2, 11), "`classes` is a list, not a table"),
-        (classes("high = 3"), (2, 8), "{ share = 3 }"),
-        (classes("high = \"3\""), (2, 8), "`high` is \"3\""),
-        (classes("high = { share = 0 }"), (2, 8), "`high` has a `share` that is 0"),
-        (classes("high = { share = 1001 }"), (2, 8), "from 1 to 1000"),
-        (classes("high = { rate = \"2 GiB/s\" }"), (2, 8), "\"17179869184 bit/s\""),
-        (classes("high = { latency = \"2 us\" }"), (2, 8), "from \"50 us\" to \"1 s\""),
-        (classes("high = { latency = \"2 s\" }"), (2, 8), "at most \"1 s\""),
-        (classes("high = { shares = 2 }"), (2, 8), "did you mean `share`?"),
-        (classes("high = { weight = 2 }"), (2, 8), "write \"free\", { share = 3 }"),
-        (classes("high = {}"), (2, 8), "is an empty table"),
-        (classes("high = { share = 2, rate = \"1 Gbit/s\" }"), (2, 8), "more than one goal"),
-        (classes("top = \"free\""), (2, 1), "known here: urgent, high, medium, low"),
-        (
-            "[network]\ncapacity = \"10 Gbit/s\"\nclasses = { high = { rate = \"8 Gbit/s\" }, \
-             low = { rate = \"4 Gbit/s\" } }"
-                .into(),
-            (3, 11),
-            "are 12 Gbit/s together, more than 10 Gbit/s\n  3 |",
-        ),
-        (
-            "[network]\nclasses = { high = { rate = \"8 Gbit/s\" } }\n[[link]]\nname = \"a\"\n\
-             capacity = \"1 Gbit/s\""
-                .into(),
-            (5, 12),
-            "lower them by 7 Gbit/s",
-        ),
-        (
-            "[network]\ncapacity = \"8 Gbit/s\"\nclasses = { high = { rate = \"8 Gbit/s\" } }"
-                .into(),
-            (3, 11),
-            "leaves nothing to shares",
-        ),
-        ("[[link]]".into(), (1, 1), "add name = \"east\""),
-        ("[[link]]\nname = \"default\"".into(), (2, 8), "the name of the link of [network]"),
-        ("[[link]]\nname = \"a b\"".into(), (2, 8), "letters, digits"),
-        ("[[link]]\nname = \"a\"\n[[link]]\nname = \"a\"".into(), (4, 8), "a occurs twice"),
-        (
-            format!("[[link]]\nname = \"east\"\n{LISTENER}link = \"north\""),
-            (5, 8),
-            "choose from default, east, or add a [[link]]",
-        ),
-        (format!("{LISTENER}link = \"east\""), (3, 8), "choose from default, or add"),
-        (
-            format!("[[link]]\nname = \"east\"\n{LISTENER}link = \"eats\""),
-            (5, 8),
-            "did you mean \"east\"?",
-        ),
-    ] {
-        let errors = parse(&text).expect_err(&text);
-        let first = &errors.errors[0];
-        assert_eq!((first.line, first.column), place, "{text}\n{errors}");
-        assert_eq!(errors.errors.len(), 1, "{text}\n{errors}");
-        assert!(errors.to_string().contains(words), "{text}\n{errors}");
-    }
+    let table = r#"
+        [network]; capacity = "10 GB/s" => 2:12: write bits, not bytes: the same rate is "80 G
+        [network]; capacity = 10 => 2:12: write "10 Gbit/s" or "10 Mbit/s"
+        [network]; capacity = true => 2:12: "auto", or a number and its unit in quotes
+        [network]; capacity = "0 bit/s" => 2:12: from "1 Mbit/s" to "10 Tbit/s"
+        [network]; capacity = "Auto" => 2:12: 10 Gbit/s
+        [network]; base = "DCTCP" => 2:8: tcp_available_congestion_control
+        [network]; base = "a b" => 2:8: not the name of a congestion control
+        [network]; ratio = 1 => 2:1: known here: enabled, writes, base, capacity, classes
+        [network]; classes = [3, 2, 1] => 2:11: `classes` is a list, not a table
+        [network.classes]; high = 3 => 2:8: { share = 3 }
+        [network.classes]; high = "3" => 2:8: `high` is "3"
+        [network.classes]; high = { share = 0 } => 2:8: `high` has a `share` that is 0
+        [network.classes]; high = { share = 1001 } => 2:8: from 1 to 1000
+        [network.classes]; high = { rate = "2 GiB/s" } => 2:8: "17179869184 bit/s"
+        [network.classes]; high = { latency = "2 us" } => 2:8: from "50 us" to "1 s"
+        [network.classes]; high = { latency = "2 s" } => 2:8: at most "1 s"
+        [network.classes]; high = { shares = 2 } => 2:8: did you mean `share`?
+        [network.classes]; high = { weight = 2 } => 2:8: write "free", { share = 3 }
+        [network.classes]; high = {} => 2:8: is an empty table
+        [network.classes]; high = { share = 2, rate = "1 Gbit/s" } => 2:8: more than one goal
+        [network.classes]; top = "free" => 2:1: known here: urgent, high, medium, low
+        [network]; capacity = "10 Gbit/s"; classes = { high = { rate = "8 Gbit/s" }, low = { rate = "4 Gbit/s" } }
+            => 3:11: are 12 Gbit/s together, more than 10 Gbit/s;   3 |
+        [network]; classes = { high = { rate = "8 Gbit/s" } }; [[link]]; name = "a"; capacity = "1 Gbit/s"
+            => 5:12: lower them by 7 Gbit/s
+        [network]; capacity = "8 Gbit/s"; classes = { high = { rate = "8 Gbit/s" } } => 3:11: leaves nothing to shares
+        [[link]] => 1:1: add name = "east"
+        [[link]]; name = "default" => 2:8: the name of the link of [network]
+        [[link]]; name = "a b" => 2:8: letters, digits
+        [[link]]; name = "a"; [[link]]; name = "a" => 4:8: a occurs twice
+        [[link]]; name = "east"; $listener; link = "north" => 5:8: choose from default, east, or add a [[link]]
+        $listener; link = "east" => 3:8: choose from default, or add
+        [[link]]; name = "east"; $listener; link = "eats" => 5:8: did you mean "east"?
+        "#;
+    check_errors(table, &[("$listener", "[[listener]]; address = \"127.0.0.1:4420\"")], "");
 }
 
 #[test]
@@ -140,14 +104,4 @@ fn rates_alone_may_fill_a_link_and_classes_may_all_be_free() {
     parse(rates).unwrap_or_else(|errors| panic!("{errors}"));
     let free = "[network.classes]\nhigh = \"free\"\nmedium = \"free\"\nlow = \"free\"";
     parse(free).unwrap_or_else(|errors| panic!("{errors}"));
-}
-
-#[test]
-fn there_are_not_more_links_than_metrics_can_hold() {
-    let links = |count: usize| -> String {
-        (0..count).map(|n| format!("[[link]]\nname = \"l{n}\"\n")).collect()
-    };
-    parse(&links(256)).unwrap_or_else(|errors| panic!("{errors}"));
-    let errors = parse(&links(257)).unwrap_err();
-    assert!(errors.to_string().contains("more than 256 links"), "{errors}");
 }

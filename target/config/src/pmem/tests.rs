@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::testing::parse;
+use super::super::tests::check_errors;
 use super::super::{Config, clash, clash_of_listeners};
 use super::{Pmem, PmemConfig, RegionConfig};
 
@@ -68,97 +69,59 @@ fn without_a_word_nothing_is_served_and_nobody_has_a_right() {
 
 #[test]
 fn errors_name_the_place_and_the_remedy() {
-    let pmem = |lines: &str| format!("[pmem]\n{lines}\n");
-    let region = |lines: &str| format!("[[region]]\nname = \"r\"\n{lines}\n");
-    let memory = |lines: &str| region(&format!("size = \"1 MiB\"\n{lines}"));
-    let file = |lines: &str| region(&format!("path = \"/r\"\n{lines}"));
-    let disk = |lines: &str| {
-        format!(
-            "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n\
-             backend = \"pmem\"\npath = \"/d/../r\"\n{lines}\n"
-        )
-    };
-    for (text, place, words) in [
-        (pmem("address = \"10.0.0.1:1\""), (2, 11), "capacity = 1000000"),
-        (pmem("address = \"0.0.0.0:1\"\ncapacity = 5"), (2, 11), "that the RDMA device has"),
-        (pmem("address = \"10.0.0.1\""), (2, 11), "not an IP address and a port"),
-        (pmem("address = \"10.0.0.1:1\"\ncapacity = 0"), (3, 12), "from 1 to 1000000000"),
-        (pmem("capacity = 5\nclient_capacity = 6"), (3, 19), "write at most 5"),
-        (pmem("capacity = 5\ndeviation = 6"), (3, 13), "more than `capacity`, which is 5"),
-        (pmem("period = \"9 ms\""), (2, 10), "from \"10 ms\" to \"1 min\""),
-        (pmem("period = \"2 min\""), (2, 10), "at most \"1 min\""),
-        (pmem("interval = \"500 us\""), (2, 12), "from \"1 ms\""),
-        (pmem("interval = \"2 s\""), (2, 12), "longer than `period`, which is 1 s"),
-        (pmem("period = \"10 ms\"\ninterval = \"11 ms\""), (3, 12), "a shorter interval"),
-        (pmem("capacity = 2000000\nperiod = \"1 min\""), (3, 10), "more than 67108863 in a period"),
-        (pmem("capacity = 68000000"), (2, 12), "a smaller client_capacity"),
-        (pmem("batch = 1000001"), (2, 9), "from 1 to 1000000"),
-        (pmem("clients = 4097"), (2, 11), "from 1 to 4096"),
-        (pmem("clint = 1"), (2, 1), "did you mean `clients`?"),
-        (
-            "[pmem]\naddress = \"10.0.0.1:4420\"\ncapacity = 5\n[[listener]]\n\
-             address = \"0.0.0.0:4420\"\ntransport = \"rdma\""
-                .into(),
-            (2, 11),
-            "collides with listener rdma:0.0.0.0:4420",
-        ),
-        ("[[region]]\nsize = \"4 KiB\"".into(), (1, 1), "add name = \"log\""),
-        (
-            "[[region]]\nname = \"a b\"\nsize = \"4 KiB\"".into(),
-            (2, 8),
-            "1 to 16 letters, digits and -_.",
-        ),
-        (
-            "[[region]]\nname = \"a2345678901234567\"\nsize = \"4 KiB\"".into(),
-            (2, 8),
-            "1 to 16 letters",
-        ),
-        ("[[region]]\nname = \"\"\nsize = \"4 KiB\"".into(), (2, 8), "not the name of a region"),
-        (region(""), (1, 1), "neither a `path` nor a `size`"),
-        (region("size = \"5000 B\""), (3, 8), "not whole pages"),
-        (region("size = \"4095 B\""), (3, 8), "from \"4 KiB\" to \"1 EiB\""),
-        (region("size = \"5 TiB\""), (3, 8), "too large for memory"),
-        (region("path = \"r\""), (3, 8), "begins with /"),
-        (memory("create = true"), (4, 10), "`create` is set, and `path` is not"),
-        (file("create = true"), (4, 10), "`create` is set, and `size` is not"),
-        (
-            file("size = \"4 KiB\"\ncreate = true\nread_only = true"),
-            (5, 10),
-            "`create` is set, and so is `read_only`",
-        ),
-        (memory("limit = 0"), (4, 9), "from 1 to 1000000000"),
-        (memory("reserve = 9\nlimit = 8"), (5, 9), "write a limit of 9 or more"),
-        (memory("hosts = [\"h\"]"), (4, 10), "an entry of `hosts` is \"h\", which does not begin"),
-        (memory("hosts = \"nqn.2026-01.io.x:h\""), (4, 9), "is a string, not a list"),
-        (memory(&format!("hosts = [\"{HOST}\", \"{HOST}\"]")), (4, 32), "occurs twice"),
-        (memory("sise = 1"), (4, 1), "did you mean `size`?"),
-        (memory("") + &memory(""), (6, 8), "region r occurs twice"),
-        (
-            pmem("capacity = 500\nclient_capacity = 400") + &memory("reserve = 401"),
-            (7, 11),
-            "one client can do 400 I/Os per second",
-        ),
-        (
-            file("") + "[[region]]\nname = \"s\"\npath = \"//r\"\nread_only = true",
-            (7, 8),
-            "region r has /r too, and one writes to it",
-        ),
-        (file("") + &disk(""), (3, 8), "namespace 1 of nqn.2026-01.io.x:a has /r too"),
-        (file("read_only = true") + &disk(""), (3, 8), "set read_only = true on all of them"),
-        (file("") + &disk("read_only = true"), (3, 8), "and one writes to it"),
-        (
-            file("read_only = 1") + "[[region]]\nname = \"s\"\npath = \"/r\"\nread_only = true",
-            (4, 13),
-            "true or false",
-        ),
-        ("[target]\nstate = \"/r/.\"\n".to_owned() + &file(""), (5, 8), "the state file of"),
-    ] {
-        let errors = parse(&text).expect_err(&text);
-        let first = &errors.errors[0];
-        assert_eq!((first.line, first.column), place, "{text}\n{errors}");
-        assert_eq!(errors.errors.len(), 1, "{text}\n{errors}");
-        assert!(errors.to_string().contains(words), "{text}\n{errors}");
-    }
+    let disk = "[[subsystem]]; nqn = \"nqn.2026-01.io.x:a\"; [[subsystem.namespace]]; \
+                backend = \"pmem\"; path = \"/d/../r\"";
+    let table = r#"
+        [pmem]; address = "10.0.0.1:1" => 2:11: capacity = 1000000
+        [pmem]; address = "0.0.0.0:1"; capacity = 5 => 2:11: that the RDMA device has
+        [pmem]; address = "10.0.0.1" => 2:11: not an IP address and a port
+        [pmem]; address = "10.0.0.1:1"; capacity = 0 => 3:12: from 1 to 1000000000
+        [pmem]; capacity = 5; client_capacity = 6 => 3:19: write at most 5
+        [pmem]; capacity = 5; deviation = 6 => 3:13: more than `capacity`, which is 5
+        [pmem]; period = "9 ms" => 2:10: from "10 ms" to "1 min"
+        [pmem]; period = "2 min" => 2:10: at most "1 min"
+        [pmem]; interval = "500 us" => 2:12: from "1 ms"
+        [pmem]; interval = "2 s" => 2:12: longer than `period`, which is 1 s
+        [pmem]; period = "10 ms"; interval = "11 ms" => 3:12: a shorter interval
+        [pmem]; capacity = 2000000; period = "1 min" => 3:10: more than 67108863 in a period
+        [pmem]; capacity = 68000000 => 2:12: a smaller client_capacity
+        [pmem]; batch = 1000001 => 2:9: from 1 to 1000000
+        [pmem]; clients = 4097 => 2:11: from 1 to 4096
+        [pmem]; clint = 1 => 2:1: did you mean `clients`?
+        [pmem]; address = "10.0.0.1:4420"; capacity = 5; [[listener]]; address = "0.0.0.0:4420"; transport = "rdma"
+            => 2:11: collides with listener rdma:0.0.0.0:4420
+        [[region]]; size = "4 KiB" => 1:1: add name = "log"
+        [[region]]; name = "a b"; size = "4 KiB" => 2:8: 1 to 16 letters, digits and -_.
+        [[region]]; name = "a2345678901234567"; size = "4 KiB" => 2:8: 1 to 16 letters
+        [[region]]; name = ""; size = "4 KiB" => 2:8: not the name of a region
+        $region => 1:1: neither a `path` nor a `size`
+        $region; size = "5000 B" => 3:8: not whole pages
+        $region; size = "4095 B" => 3:8: from "4 KiB" to "1 EiB"
+        $region; size = "5 TiB" => 3:8: too large for memory
+        $region; path = "r" => 3:8: begins with /
+        $region; size = "1 MiB"; create = true => 4:10: `create` is set, and `path` is not
+        $region; path = "/r"; create = true => 4:10: `create` is set, and `size` is not
+        $region; path = "/r"; size = "4 KiB"; create = true; read_only = true
+            => 5:10: `create` is set, and so is `read_only`
+        $region; size = "1 MiB"; limit = 0 => 4:9: from 1 to 1000000000
+        $region; size = "1 MiB"; reserve = 9; limit = 8 => 5:9: write a limit of 9 or more
+        $region; size = "1 MiB"; hosts = ["h"] => 4:10: an entry of `hosts` is "h", which does not begin
+        $region; size = "1 MiB"; hosts = "nqn.2026-01.io.x:h" => 4:9: is a string, not a list
+        $region; size = "1 MiB"; hosts = ["nqn.2026-01.io.x:h", "nqn.2026-01.io.x:h"] => 4:32: occurs twice
+        $region; size = "1 MiB"; sise = 1 => 4:1: did you mean `size`?
+        $region; size = "1 MiB"; $region; size = "1 MiB" => 5:8: region r occurs twice
+        [pmem]; capacity = 500; client_capacity = 400; $region; size = "1 MiB"; reserve = 401
+            => 7:11: one client can do 400 I/Os per second
+        $region; path = "/r"; [[region]]; name = "s"; path = "//r"; read_only = true
+            => 6:8: region r has /r too, and one writes to it
+        $region; path = "/r"; $disk => 3:8: namespace 1 of nqn.2026-01.io.x:a has /r too
+        $region; path = "/r"; read_only = true; $disk => 3:8: set read_only = true on all of them
+        $region; path = "/r"; $disk; read_only = true => 3:8: and one writes to it
+        $region; path = "/r"; read_only = 1; [[region]]; name = "s"; path = "/r"; read_only = true
+            => 4:13: true or false
+        [target]; state = "/r/."; $region; path = "/r" => 5:8: the state file of
+        "#;
+    check_errors(table, &[("$region", "[[region]]; name = \"r\""), ("$disk", disk)], "");
 }
 
 #[test]
@@ -189,14 +152,4 @@ fn a_listener_may_have_the_port_that_regions_have_over_another_transport() {
     let mut other: Config = config;
     other.listeners[0].transport = super::super::Transport::Rdma;
     assert!(clash_of_listeners(&other).unwrap().contains("`address` of [pmem]"));
-}
-
-#[test]
-fn there_are_not_more_regions_than_metrics_can_hold() {
-    let regions = |count: usize| -> String {
-        (0..count).map(|n| format!("[[region]]\nname = \"r{n}\"\nsize = \"4 KiB\"\n")).collect()
-    };
-    parse(&regions(256)).unwrap_or_else(|errors| panic!("{errors}"));
-    let errors = parse(&regions(257)).unwrap_err();
-    assert!(errors.to_string().contains("more than 256 regions"), "{errors}");
 }

@@ -6,7 +6,7 @@ use arbitration::settings::{Unit, Weights, WindowRule};
 use arbitration::{Class, Nanos, PerClass};
 
 use super::super::testing::{parse, total};
-
+use super::super::tests::check_errors;
 use super::{LimitedSize, LowestRates, QosConfig, Session};
 
 const A: &str = "nqn.2026-01.io.x:a";
@@ -173,115 +173,72 @@ fn former_names_of_keys_mean_the_same() {
     assert!(notices(&present).is_empty());
 }
 
-/// Cases: a wrong text, the line of the error, and words of the message and the remedy.
 #[test]
 fn mistakes_are_explained() {
-    let session = |lines: &str| with(&format!("[[session]]\nname = \"s\"\n{lines}"));
-    let reserve = |keys: &str| {
-        let namespace = "namespace = \"nqn.2026-01.io.x:a/1\"";
-        session(&format!("reserve = {{ commands = 5, {keys}, {namespace} }}"))
-    };
-    let policy = |lines: &str| with(&format!("[[policy]]\n{lines}"));
-    let namespace = |lines: &str| format!("{DISK}{lines}");
-    let cases: Vec<(String, usize, &str)> = vec![
-        (with("[qos]\nweights = [3, 2]"), 2, "has 2 entries instead of three"),
-        (with("[qos]\nweights = [3, 2, 0]"), 2, "1 to 256 each: [3, 2, 1]"),
-        (with("[qos]\nburst = 3"), 2, "write 1, 2, 4, 8, 16, 32, 64 or \"unlimited\""),
-        (with("[qos]\nurgent_share = \"95 %\""), 2, "from \"1 %\" to \"90 %\""),
-        (with("[qos]\nwindow = 0"), 2, "from 1 to 65536"),
-        (with("[qos]\nwindow = \"on\""), 2, "\"off\" or \"adaptive\""),
-        (with("[qos]\nlatency_target = \"2 ms\""), 2, "add window = \"adaptive\""),
-        (with("[qos]\nwindow = 3\nwindow_max = 4"), 3, "belongs to window = \"adaptive\""),
-        (with("[qos]\ndscp = { urgent = 64 }"), 2, "from 0 to 63"),
-        (with("[qos]\ndscp = { urgnt = 4 }"), 2, "did you mean `urgent`?"),
-        (with("[[session]]"), 1, "add name = \"gold\""),
-        (with("[[session]]\nname = \"root\""), 2, "above all others"),
-        (with("[[session]]\nname = \"a b\""), 2, "1 to 64 letters"),
-        (with("[[session]]\nname = \"nqn.2026-01.io.x:b\""), 2, "did you mean nqn.2026-01.io.x:a?"),
-        (
-            with("[[session]]\nname = \"nqn.2026-01.io.x:a/2\""),
-            2,
-            "names a namespace that does not",
-        ),
-        (session("[[session]]\nname = \"s\""), 4, "session s occurs twice"),
-        (session("parent = \"t\""), 3, "parent of session s, t, does not exist"),
-        (session("parent = \"s\""), 3, "session s is above itself"),
-        (session("iops = 0"), 3, "from 1 to"),
-        (session("bandwidth = \"0 B\""), 3, "from \"1 B/s\""),
-        (session("bandwidth_per_gib = 100"), 3, "write \"100 MiB/s\" or \"100 B/s\""),
-        (session("iops_per_gib = 10"), 2, "`iops_per_gib` needs a size"),
-        (
-            session("profile = \"p\"\n[[profile]]\nname = \"p\"\nbandwidth_per_gib = \"1 MiB/s\""),
-            2,
-            "`bandwidth_per_gib` of profile p needs a size",
-        ),
-        (session("bandwidth = 100"), 3, "write \"100 MiB/s\" or \"100 B/s\""),
-        (session("credit_share = 50"), 3, "write \"50 %\""),
-        (session("iops = \"5 x\""), 3, "50k"),
-        (session("operations = \"5 %\"\ncredit_share = \"5 %\""), 3, "remove `operations`"),
-        (session("iops = \"0k\""), 3, "from 1 to"),
-        (session("credit_share = \"120 %\""), 3, "from \"1 %\" to \"100 %\""),
-        (session("reserve = { period = \"1 s\" }"), 3, "write one of commands"),
-        (session("reserve = { commands = 5, bytes = \"4 KiB\" }"), 3, "more than one budget"),
-        (reserve("latency = \"1 ms\""), 3, "from \"2 ms\" to \"1 min\""),
-        (reserve("burst = 0"), 3, "from 1 to 65536"),
-        (reserve("buffers = 2"), 3, "add writes = \"100 %\""),
-        (
-            reserve("buffers = 2, writes = \"100 %\", latency = \"1 s\""),
-            3,
-            "leave `latency` or `buffers` out",
-        ),
-        (session("reserve = { commands = 5 }"), 3, "add namespace = \"NQN/NSID\""),
-        (
-            session("reserve = { time = \"2 s\", namespace = \"nqn.2026-01.io.x:a/1\" }"),
-            3,
-            "longer than its period",
-        ),
-        (
-            session("reserve = { commands = 5, namespace = \"nqn.2026-01.io.x:a/7\" }"),
-            3,
-            "did you mean nqn.2026-01.io.x:a/1?",
-        ),
-        (session("reserve = { commands = 5, namespace = \"x\" }"), 3, "a subsystem's NQN and"),
-        (
-            session("credit_share = \"60 %\"\n[[session]]\nname = \"t\"\ncredit_share = \"50 %\""),
-            6,
-            "write at most 40 % here",
-        ),
-        (policy("nsid = 1\nclass = \"low\""), 2, "`nsid` needs `subsystem`"),
-        (policy("host = \"nqn.2026-01.io.x:h\""), 1, "add class, max_class"),
-        (policy("class = \"top\""), 2, "\"urgent\", \"high\", \"medium\", \"low\""),
-        (policy("class = \"high\"\nmax_class = \"low\""), 1, "`class` is high, above"),
-        (policy("session = \"gold\""), 2, "session gold does not exist"),
-        (policy("class = \"low\"\n[[policy]]\nclass = \"high\""), 3, "occurs twice"),
-        (
-            policy("class = \"low\"\nsubsystem = \"nqn.2026-01.io.x:b\""),
-            3,
-            "names a subsystem that does not exist",
-        ),
-        (
-            policy("class = \"low\"\nsubsystem = \"nqn.2026-01.io.x:a\"\nnsid = 2"),
-            4,
-            "has no namespace 2",
-        ),
-        (namespace("flush_is_output = true"), 12, "add order = \"containers\""),
-        (namespace("latency_target = \"1 s\""), 12, "add one of them"),
-        (namespace("mean_time = \"2 ms\"\nworst_time = \"1 ms\""), 13, "at least \"2 ms\""),
-        (namespace("forward_class = true"), 12, "belongs to the backend \"nvme\""),
-        (
-            namespace(
-                "[[subsystem.namespace]]\nbackend = \"memory\"\nsize = \"4 KiB\"\nchannels = 2",
-            ),
-            15,
-            "belongs to the backend \"null\"",
-        ),
-    ];
-    for (text, line, words) in cases {
-        let errors = parse(&text).expect_err(&text);
-        assert!(errors.to_string().contains(words), "{text}\n{errors}");
-        assert_eq!(errors.errors[0].line, line, "{text}\n{errors}");
-        assert_eq!(errors.errors.len(), 1, "{text}\n{errors}");
-    }
+    let table = r#"
+        [qos]; weights = [3, 2] => 2:11: has 2 entries instead of three
+        [qos]; weights = [3, 2, 0] => 2:11: 1 to 256 each: [3, 2, 1]
+        [qos]; burst = 3 => 2:9: write 1, 2, 4, 8, 16, 32, 64 or "unlimited"
+        [qos]; urgent_share = "95 %" => 2:16: from "1 %" to "90 %"
+        [qos]; window = 0 => 2:10: from 1 to 65536
+        [qos]; window = "on" => 2:10: "off" or "adaptive"
+        [qos]; latency_target = "2 ms" => 2:18: add window = "adaptive"
+        [qos]; window = 3; window_max = 4 => 3:14: belongs to window = "adaptive"
+        [qos]; dscp = { urgent = 64 } => 2:19: from 0 to 63
+        [qos]; dscp = { urgnt = 4 } => 2:10: did you mean `urgent`?
+        [[session]] => 1:1: add name = "gold"
+        [[session]]; name = "root" => 2:8: above all others
+        [[session]]; name = "a b" => 2:8: 1 to 64 letters
+        [[session]]; name = "nqn.2026-01.io.x:b" => 2:8: did you mean nqn.2026-01.io.x:a?
+        [[session]]; name = "nqn.2026-01.io.x:a/2" => 2:8: names a namespace that does not
+        $session; $session => 4:8: session s occurs twice
+        $session; parent = "t" => 3:10: parent of session s, t, does not exist
+        $session; parent = "s" => 3:10: session s is above itself
+        $session; iops = 0 => 3:8: from 1 to
+        $session; bandwidth = "0 B" => 3:13: from "1 B/s"
+        $session; bandwidth_per_gib = 100 => 3:21: write "100 MiB/s" or "100 B/s"
+        $session; iops_per_gib = 10 => 2:8: `iops_per_gib` needs a size
+        $session; profile = "p"; [[profile]]; name = "p"; bandwidth_per_gib = "1 MiB/s"
+            => 2:8: `bandwidth_per_gib` of profile p needs a size
+        $session; bandwidth = 100 => 3:13: write "100 MiB/s" or "100 B/s"
+        $session; credit_share = 50 => 3:16: write "50 %"
+        $session; iops = "5 x" => 3:8: 50k
+        $session; operations = "5 %"; credit_share = "5 %" => 3:1: remove `operations`
+        $session; iops = "0k" => 3:8: from 1 to
+        $session; credit_share = "120 %" => 3:16: from "1 %" to "100 %"
+        $session; reserve = { period = "1 s" } => 3:11: write one of commands
+        $session; reserve = { commands = 5, bytes = "4 KiB" } => 3:11: more than one budget
+        $session; $reserve, latency = "1 ms" } => 3:73: from "2 ms" to "1 min"
+        $session; reserve = { commands = 5, burst = 0, namespace = "nqn.2026-01.io.x:a/1" } => 3:35: from 1 to 65536
+        $session; $reserve, buffers = 2 } => 3:73: add writes = "100 %"
+        $session; $reserve, buffers = 2, writes = "100 %", latency = "1 s" } => 3:73: leave `latency` or `buffers` out
+        $session; reserve = { commands = 5 } => 3:11: add namespace = "NQN/NSID"
+        $session; reserve = { time = "2 s", namespace = "nqn.2026-01.io.x:a/1" } => 3:20: longer than its period
+        $session; reserve = { commands = 5, namespace = "nqn.2026-01.io.x:a/7" }
+            => 3:11: did you mean nqn.2026-01.io.x:a/1?
+        $session; reserve = { commands = 5, namespace = "x" } => 3:39: a subsystem's NQN and
+        $session; credit_share = "60 %"; [[session]]; name = "t"; credit_share = "50 %" => 6:16: write at most 40 % here
+        [[policy]]; nsid = 1; class = "low" => 2:8: `nsid` needs `subsystem`
+        [[policy]]; host = "nqn.2026-01.io.x:h" => 1:1: add class, max_class
+        [[policy]]; class = "top" => 2:9: "urgent", "high", "medium", "low"
+        [[policy]]; class = "high"; max_class = "low" => 1:1: `class` is high, above
+        [[policy]]; session = "gold" => 2:11: session gold does not exist
+        [[policy]]; class = "low"; [[policy]]; class = "high" => 3:1: occurs twice
+        [[policy]]; class = "low"; subsystem = "nqn.2026-01.io.x:b" => 3:13: names a subsystem that does not exist
+        [[policy]]; class = "low"; subsystem = "nqn.2026-01.io.x:a"; nsid = 2 => 4:8: has no namespace 2
+        "#;
+    let reserve = "reserve = { commands = 5, namespace = \"nqn.2026-01.io.x:a/1\"";
+    let parts = [("$session", "[[session]]; name = \"s\""), ("$reserve", reserve)];
+    check_errors(table, &parts, DISK);
+    let of_disks = r#"
+        $disk; flush_is_output = true => 11:19: add order = "containers"
+        $disk; latency_target = "1 s" => 11:18: add one of them
+        $disk; mean_time = "2 ms"; worst_time = "1 ms" => 12:14: at least "2 ms"
+        $disk; forward_class = true => 11:1: belongs to the backend "nvme"
+        $disk; [[subsystem.namespace]]; backend = "memory"; size = "4 KiB"; channels = 2
+            => 14:1: belongs to the backend "null"
+        "#;
+    check_errors(of_disks, &[("$disk", DISK.trim())], "");
 }
 
 #[test]

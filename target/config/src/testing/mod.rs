@@ -78,12 +78,7 @@ fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
         let (mut nsids, mut paths) = (BTreeSet::new(), BTreeSet::new());
         list.into_iter()
             .filter(|(backend, nsid, ..)| {
-                let path = match backend {
-                    Backend::File { path, .. }
-                    | Backend::Pmem { path, .. }
-                    | Backend::Nvme { device: path, .. } => path.clone(),
-                    _ => format!("{nsid}").into(),
-                };
+                let path = backend.path().map_or_else(|| format!("{nsid}").into(), Path::to_owned);
                 nsids.insert(*nsid) && paths.insert(path)
             })
             .map(|(backend, nsid, id, (given, hosts), (class, device))| Namespace {
@@ -164,11 +159,8 @@ pub fn configs() -> impl Strategy<Value = Config> {
         }
         let mut paths = BTreeSet::new();
         for (index, (namespaces, any_host, serial, model)) in subsystems.into_iter().enumerate() {
-            let fresh = |n: &Namespace| match &n.backend {
-                Backend::File { path, .. }
-                | Backend::Pmem { path, .. }
-                | Backend::Nvme { device: path, .. } => paths.insert(path.clone()),
-                _ => true,
+            let fresh = |namespace: &Namespace| {
+                namespace.backend.path().is_none_or(|path| paths.insert(path.to_owned()))
             };
             config.subsystems.push(Subsystem {
                 nqn: format!("nqn.2026-01.io.x:s{index}"),

@@ -109,11 +109,12 @@ mod tests {
     #[test]
     fn f5_no_more_is_promised_than_will_be_free() {
         let mut budget = DataBudget::new(8 << 20);
+        let mib = 1 << 20;
+        assert_eq!((budget.reserve(), budget.window()), (mib, 8 * mib));
+        assert!(budget.has_reserve(6 * mib, mib) && !budget.has_reserve(6 * mib, mib + 1));
         let rtt = Duration::from_millis(1);
         assert!(budget.promise(4096, rtt).is_none(), "nothing has become free yet");
-        for ms in 0..1000_u64 {
-            budget.forecast.see(qtcp::Nanos(ms * 1_000_000), ms << 20);
-        }
+        (0..1000).for_each(|ms| budget.forecast.see(qtcp::Nanos(ms * 1_000_000), ms << 20));
         let mut promises = Vec::new();
         while let Some(promise) = budget.promise(65_536, rtt) {
             promises.push(promise);

@@ -197,6 +197,8 @@ mod tests {
         let reads: Vec<_> = std::iter::from_fn(|| buffers.for_read(BLOCK)).collect();
         assert_eq!(reads.len() * BLOCK, 1 << 18, "the rest");
         assert_eq!(buffers.usage(), (1 << 20, (1 << 20) + 8 * 8192));
+        let capsules: Vec<_> = std::iter::from_fn(|| buffers.for_capsule(8192)).collect();
+        assert!(capsules.len() == 8 && !buffers.has_for_capsule(8192));
     }
 
     #[test]

@@ -49,8 +49,6 @@ pub(crate) fn weight(order: &OrderSettings, class: Class) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use arbitration::settings::Weights;
-
     use super::*;
 
     #[test]
@@ -71,19 +69,5 @@ mod tests {
             high += u32::from(class == Class::High);
         }
         assert!((29..=31).contains(&high), "three quarters: {high} of 40");
-    }
-
-    #[test]
-    fn classes_share_by_the_weights_of_the_settings() {
-        let weights = Weights { high: 7, medium: 4, low: 1 };
-        let order = OrderSettings { weights, ..OrderSettings::default() };
-        let (mut fairness, mut had) = (Fairness::default(), PerClass::<u32>::default());
-        for _ in 0..120 {
-            let class = fairness.next(|class| class != Class::Urgent).unwrap();
-            had[class] += 1;
-            fairness.spend(class, 8400, weight(&order, class));
-        }
-        assert_eq!((had.high, had.medium, had.low), (70, 40, 10));
-        assert_eq!(weight(&order, Class::Urgent), 1, "it goes first, and needs none");
     }
 }

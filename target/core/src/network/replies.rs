@@ -139,31 +139,31 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
 
 #[cfg(test)]
 mod tests {
+    use arbitration::settings::{OrderSettings, Weights};
+
     use super::*;
-    use crate::memory::held::{Held, HeldBlocks};
+    use crate::memory::held::Held;
     use crate::memory::lease::Leased;
+    use crate::network::fairness;
 
     #[test]
     fn e7_answers_leave_in_the_order_of_their_classes() {
         let mut replies = Replies::<Vec<u8>>::default();
         for slot in 0..60 {
             for class in [Class::Low, Class::Medium, Class::High] {
-                replies.push(Nanos(0), class, SlotId(slot), TxData::Bytes(vec![0; 6000]));
+                replies.push(Nanos(0), class, SlotId(slot), TxData::Bytes(vec![0; 8400]));
             }
         }
-        let weight = |class| match class {
-            Class::Urgent => 1,
-            Class::High => 3,
-            Class::Medium => 2,
-            Class::Low => 1,
-        };
+        let weights = Weights { high: 7, medium: 4, low: 1 };
+        let order = OrderSettings { weights, ..OrderSettings::default() };
+        let weight = |class| fairness::weight(&order, class);
         let mut seen = PerClass::<u32>::default();
         for _ in 0..60 {
-            let Piece { class, last, .. } = replies.pop(weight, 6000).unwrap();
+            let Piece { class, last, .. } = replies.pop(weight, 8400).unwrap();
             assert!(last);
             seen[class] += 1;
         }
-        assert_eq!((seen.high, seen.medium, seen.low), (30, 20, 10));
+        assert_eq!((seen.high, seen.medium, seen.low), (35, 20, 5));
         replies.push(Nanos(0), Class::Urgent, SlotId(99), TxData::Bytes(vec![0; 10]));
         let urgent = replies.pop(weight, 6000).unwrap();
         assert_eq!(urgent.class, Class::Urgent, "before all that waits");
@@ -177,41 +177,26 @@ mod tests {
         let data: Vec<u8> = (0..=249).cycle().take(10_000).collect();
         replies.push(Nanos(0), Class::Low, SlotId(1), TxData::Bytes(data.clone()));
         replies.push(Nanos(0), Class::Low, SlotId(2), TxData::Bytes(vec![7; 4000]));
-        let (mut got, mut pieces) = (Vec::new(), 0);
-        while let Some(piece) = replies.pop(|_| 1, 4000) {
-            pieces += 1;
-            if piece.class == Class::Urgent {
-                assert_eq!((piece.offset, piece.last, pieces), (0, true, 2), "between two pieces");
-                continue;
-            }
-            if piece.slot == SlotId(2) {
-                assert_eq!((piece.offset, piece.last, piece.data.bytes().len()), (0, true, 4000));
-                continue;
-            }
-            assert_eq!(piece.offset as usize, got.len());
-            got.extend_from_slice(piece.data.bytes());
-            assert_eq!(piece.last, got.len() == data.len());
-            if pieces == 1 {
-                assert_eq!(replies.bytes(Class::Low), 10_000);
-                replies.push(Nanos(0), Class::Urgent, SlotId(3), TxData::Bytes(vec![0; 10]));
-            }
-        }
-        assert_eq!((got, pieces), (data, 5));
+        let mut pieces = vec![replies.pop(|_| 1, 4000).unwrap()];
+        assert_eq!(replies.bytes(Class::Low), 10_000);
+        replies.push(Nanos(0), Class::Urgent, SlotId(3), TxData::Bytes(vec![0; 10]));
+        pieces.extend(std::iter::from_fn(|| replies.pop(|_| 1, 4000)));
         assert_eq!((replies.count, replies.bytes), (0, PerClass::default()));
+        assert_eq!(pieces[1].class, Class::Urgent, "between two pieces");
+        let of_slot = |slot| pieces.iter().filter(move |piece| piece.slot == SlotId(slot));
+        let size = |piece: &Piece<_>| (piece.offset, piece.data.bytes().len(), piece.last);
+        let large = [(0, 4000, false), (4000, 4000, false), (8000, 2000, true)];
+        assert!(of_slot(1).map(size).eq(large));
+        assert!(of_slot(2).map(size).eq([(0, 4000, true)]));
+        assert!(of_slot(3).map(size).eq([(0, 10, true)]));
+        assert!(of_slot(1).flat_map(|piece| piece.data.bytes()).eq(&data));
     }
 
     #[test]
     fn blocks_that_a_device_holds_go_by_whole_pages() {
-        #[derive(Debug)]
-        struct Blocks(Vec<u8>);
-        impl HeldBlocks for Blocks {
-            fn bytes(&self) -> &[u8] {
-                &self.0
-            }
-        }
         let lengths = |most| {
             let mut replies = Replies::<Vec<u8>>::default();
-            let blocks = Held::new(Blocks(vec![1; 20_000]));
+            let blocks = Held::new(vec![1; 20_000]);
             replies.push(Nanos(0), Class::Low, SlotId(1), TxData::Held(Leased::new(blocks, None)));
             let pieces = std::iter::from_fn(|| replies.pop(|_| 1, most));
             pieces.map(|piece| (piece.offset, piece.data.bytes().len())).collect::<Vec<_>>()

@@ -304,26 +304,18 @@ mod tests {
     }
 
     #[test]
-    fn commands_wait_to_be_asked_for_data_only_where_there_is_a_rate() {
+    fn waiting_commands_and_replies_are_counted() {
         let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
-        assert!(!traffic.needs_turns());
-        assert_eq!(traffic.begun(), 0);
+        assert!(!traffic.needs_turns() && !traffic.holds_replies());
+        assert_eq!((traffic.begun(), traffic.waiting_bytes()), (0, 0));
         traffic.pacing.set_r2t_rate(Some(1_000_000));
         assert!(traffic.needs_turns());
-        traffic.pacer_mut().push_begun(Class::Low, SlotId(1));
-        traffic.pacer_mut().push_begun(Class::High, SlotId(2));
-        assert_eq!(traffic.begun(), 2, "their hosts owe nothing");
-    }
-
-    #[test]
-    fn replies_that_wait_are_held_and_counted() {
-        let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
-        assert!(!traffic.holds_replies());
-        assert_eq!(traffic.waiting_bytes(), 0);
-        traffic.replies.push(Nanos(0), Class::Low, SlotId(1), TxData::Bytes(vec![1; 700]));
-        traffic.replies.push(Nanos(0), Class::High, SlotId(2), TxData::Bytes(vec![1; 30]));
+        for (class, slot, bytes) in [(Class::Low, SlotId(1), 700), (Class::High, SlotId(2), 30)] {
+            traffic.pacer_mut().push_begun(class, slot);
+            traffic.replies.push(Nanos(0), class, slot, TxData::Bytes(vec![1; bytes]));
+        }
         assert!(traffic.holds_replies());
-        assert_eq!(traffic.waiting_bytes(), 730);
+        assert_eq!((traffic.begun(), traffic.waiting_bytes()), (2, 730));
     }
 
     #[test]
@@ -363,22 +355,28 @@ mod tests {
 
     #[test]
     fn f5_a_host_that_owes_data_may_be_asked_for_what_a_late_thread_has_cost_it() {
-        for (owes, least, most) in [(true, 40_000, 60_000), (false, 15_000, 30_000)] {
+        for (owes, waits, least, most) in [
+            (true, false, 40_000, 60_000),
+            (false, true, 40_000, 60_000),
+            (false, false, 15_000, 30_000),
+        ] {
             let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
             traffic.pacing.set_r2t_rate(Some(1_000_000));
-            for slot in 0..100 {
-                traffic.pacer_mut().push_fresh(Class::Low, SlotId(slot), 1000);
-            }
+            (0..100).for_each(|n| traffic.pacer_mut().push_fresh(Class::Low, SlotId(n), 1000));
             if owes {
                 traffic.asked(Class::High, 10);
             }
             assert!(matches!(traffic.next_r2t(Nanos(0)), Turn::R2t(..)), "the rate holds from now");
+            if waits {
+                traffic.charge_r2t(&OrderSettings::default(), Class::Low, 1000);
+                assert!(matches!(traffic.next_r2t(Nanos(0)), Turn::Later(_)));
+            }
             let mut asked = 0;
             while let Turn::R2t(class, _) = traffic.next_r2t(Nanos(1_000_000_000)) {
                 traffic.charge_r2t(&OrderSettings::default(), class, 1000);
                 asked += 1000;
             }
-            assert!((least..most).contains(&asked), "owes: {owes}, {asked} bytes at once");
+            assert!((least..most).contains(&asked), "owes {owes}, waits {waits}: {asked} bytes");
         }
     }
 }

@@ -681,10 +681,4 @@ mod tests {
             assert!(kind.next().contains(&Kind::Free), "{kind:?} cannot be answered");
         }
     }
-
-    #[test]
-    fn what_is_in_a_device_is_left_alone_until_it_is_over() {
-        assert_eq!(Kind::InDevice.next(), [Kind::Free]);
-        assert_eq!(Kind::SliceInDevice.next(), [Kind::Slicing, Kind::Free]);
-    }
 }

@@ -265,12 +265,8 @@ mod tests {
     }
 
     fn deallocation(device: &Disk<Ram>, ranges: &[(u64, u32)]) -> Option<Box<Sliced>> {
-        let mut definitions = Vec::new();
-        for (lba, blocks) in ranges {
-            definitions.extend([0; 4]);
-            definitions.extend(blocks.to_le_bytes());
-            definitions.extend(lba.to_le_bytes());
-        }
+        let definition = |&(lba, blocks): &(u64, u32)| LbaRange { lba, blocks }.definition();
+        let definitions: Vec<u8> = ranges.iter().flat_map(definition).collect();
         let ranges = u16::try_from(ranges.len()).unwrap();
         let command = IoCommand::DatasetManagement { deallocate: true, ranges };
         Sliced::of(&command, device, Some(&definitions), SLICE)
@@ -280,41 +276,32 @@ mod tests {
         IoCommand::WriteZeroes { range: LbaRange { lba: 7, blocks }, deallocate: false, fua: true }
     }
 
-    fn slices(sliced: Option<Box<Sliced>>) -> Vec<IoCommand> {
+    /// Asserts that a command goes in these slices: first blocks and numbers of blocks.
+    fn assert_slices<const N: usize>(
+        sliced: Option<Box<Sliced>>,
+        slice: fn(LbaRange) -> IoCommand,
+        expected: [(u64, u32); N],
+    ) {
         let mut sliced = sliced.unwrap();
-        let slices = std::iter::from_fn(|| sliced.take()).collect();
+        let slices: Vec<IoCommand> = std::iter::from_fn(|| sliced.take()).collect();
+        assert_eq!(slices, expected.map(|(lba, blocks)| slice(LbaRange { lba, blocks })));
         assert!(sliced.is_over());
-        slices
     }
 
     #[test]
-    fn d3_slices_cover_each_range_and_none_is_larger_than_4_mib() {
-        let slices = slices(deallocation(&memory(), &[(100, 2500), (50_000, 1)]));
-        let expected = [(100, 1024), (1124, 1024), (2148, 452), (50_000, 1)]
-            .map(|(lba, blocks)| IoCommand::Deallocate { range: LbaRange { lba, blocks } });
-        assert_eq!(slices, expected);
-    }
-
-    #[test]
-    fn d3_a_drive_deallocates_64_mib_at_a_time() {
-        let slices = slices(deallocation(&drive(), &[(100, 40_000), (50_000, 1)]));
-        let expected = [(100, 16_384), (16_484, 16_384), (32_868, 7232), (50_000, 1)]
-            .map(|(lba, blocks)| IoCommand::Deallocate { range: LbaRange { lba, blocks } });
-        assert_eq!(slices, expected);
-    }
-
-    #[test]
-    fn d3_write_zeroes_and_verify_are_sliced_by_what_their_device_takes_at_once() {
-        let slices = slices(Sliced::of(&zeroes(600), &*drive(), None, SLICE));
-        let expected = [(7, 256), (263, 256), (519, 88)].map(|(lba, blocks)| {
-            let range = LbaRange { lba, blocks };
-            IoCommand::WriteZeroes { range, deallocate: false, fua: true }
-        });
-        assert_eq!(slices, expected, "each is on media when it ends, as the host has asked");
-        let verify = IoCommand::Verify { range: LbaRange { lba: 0, blocks: 257 } };
-        let parts = self::slices(Sliced::of(&verify, &*drive(), None, SLICE));
-        let second = IoCommand::Verify { range: LbaRange { lba: 256, blocks: 1 } };
-        assert_eq!((parts.len(), parts.last()), (2, Some(&second)));
+    fn d3_commands_are_sliced_to_device_limits() {
+        let deallocate = |range| IoCommand::Deallocate { range };
+        let slices = [(100, 1024), (1124, 1024), (2148, 452), (50_000, 1)];
+        assert_slices(deallocation(&memory(), &[(100, 2500), (50_000, 1)]), deallocate, slices);
+        let slices = [(100, 16_384), (16_484, 16_384), (32_868, 7232), (50_000, 1)];
+        assert_slices(deallocation(&drive(), &[(100, 40_000), (50_000, 1)]), deallocate, slices);
+        // Each is on media when it ends, as the host has asked.
+        let zero = |range| IoCommand::WriteZeroes { range, deallocate: false, fua: true };
+        let sliced = Sliced::of(&zeroes(600), &*drive(), None, SLICE);
+        assert_slices(sliced, zero, [(7, 256), (263, 256), (519, 88)]);
+        let verify = |range| IoCommand::Verify { range };
+        let sliced = Sliced::of(&verify(LbaRange { lba: 0, blocks: 257 }), &*drive(), None, SLICE);
+        assert_slices(sliced, verify, [(0, 256), (256, 1)]);
     }
 
     #[test]
@@ -326,18 +313,17 @@ mod tests {
                 assert_eq!(is_large(&command, FORMAT, &device.style(), SLICE), sliced);
             }
         }
-        assert!(deallocation(&memory(), &[(0, 1024)]).is_none());
-        assert!(deallocation(&memory(), &[(0, 1025)]).is_some());
-        assert!(
-            deallocation(&memory(), &[(1 << 30, 5000)]).is_none(),
-            "the device says what is wrong"
-        );
-        assert!(deallocation(&drive(), &[(0, 16_384)]).is_none());
-        assert!(deallocation(&drive(), &[(0, 16_384), (0, 1)]).is_some());
-        assert!(
-            deallocation(&drive(), &[(0, 40_000), (1 << 30, 1)]).is_none(),
-            "nor is it in parts"
-        );
+        for (device, ranges, is_sliced) in [
+            (memory(), &[(0, 1024)][..], false),
+            (memory(), &[(0, 1025)], true),
+            (drive(), &[(0, 16_384)], false),
+            (drive(), &[(0, 16_384), (0, 1)], true),
+            // The device reports the error, and executes no part.
+            (memory(), &[(1 << 30, 5000)], false),
+            (drive(), &[(0, 40_000), (1 << 30, 1)], false),
+        ] {
+            assert_eq!(deallocation(&device, ranges).is_some(), is_sliced, "{ranges:?}");
+        }
         assert!(Sliced::of(&IoCommand::Flush, &*drive(), None, SLICE).is_none());
     }
 
@@ -345,23 +331,19 @@ mod tests {
     fn d2_a_slice_is_charged_for_what_it_does() {
         let item = (Key { index: 0, generation: 0 }, SlotId(0));
         let user = Submission::of_host(item, true, 0);
-        let mut whole = deallocation(&memory(), &[(3, 9000)]).unwrap();
-        let slice = whole.submission(item, FORMAT);
-        assert_eq!(slice.content, Content::Nothing);
-        assert!(whole.take().is_some() && whole.has_begun());
-        assert_eq!(
-            whole.submission(item, FORMAT).content,
-            Content::Continued,
-            "one operation in all"
-        );
-        assert!(slice.operations > user.operations && slice.write);
-        assert_eq!((slice.lba, slice.blocks, slice.bytes), (3, 1024, 0));
-        let slice = deallocation(&drive(), &[(3, 90_000)]).unwrap().submission(item, FORMAT);
-        assert!(slice.operations > user.operations && slice.write);
-        assert_eq!((slice.lba, slice.blocks, slice.bytes), (3, 16_384, 0));
-        let slice =
-            Sliced::of(&zeroes(600), &*drive(), None, SLICE).unwrap().submission(item, FORMAT);
-        assert_eq!((slice.lba, slice.blocks, slice.bytes), (7, 256, SLICE));
-        assert!(slice.write);
+        for (sliced, blocks, (lba, most, bytes)) in [
+            (deallocation(&memory(), &[(3, 9000)]), 9000, (3, 1024, 0)),
+            (deallocation(&drive(), &[(3, 90_000)]), 90_000, (3, 16_384, 0)),
+            (Sliced::of(&zeroes(600), &*drive(), None, SLICE), 600, (7, 256, SLICE)),
+        ] {
+            let mut whole = sliced.unwrap();
+            let slice = whole.submission(item, FORMAT);
+            assert_eq!((slice.lba, slice.blocks, slice.bytes), (lba, most, bytes), "of {blocks}");
+            assert!(slice.write && (bytes > 0 || slice.operations > user.operations));
+            assert_eq!(slice.content, Content::Nothing);
+            assert!(whole.take().is_some() && whole.has_begun());
+            let next = whole.submission(item, FORMAT);
+            assert_eq!(next.content, Content::Continued, "one operation in all");
+        }
     }
 }

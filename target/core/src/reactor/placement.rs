@@ -106,13 +106,5 @@ mod tests {
             let [one, other] = connect(hosts, queues, &steps, near);
             prop_assert!(one.abs_diff(other) <= 1, "{} and {}", one, other);
         }
-
-        /// Eight hosts with one queue each, as `nvme connect -i 1` makes them.
-        #[test]
-        fn eight_hosts_with_one_queue_are_four_on_each_reactor(
-            steps in proptest::collection::vec(0usize..8, 0..40),
-        ) {
-            prop_assert_eq!(connect(8, 1, &steps, None), [4, 4]);
-        }
     }
 }

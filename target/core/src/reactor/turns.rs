@@ -367,19 +367,16 @@ mod tests {
         let mut all = Turns::new();
         let hosts: Vec<_> = (0..connections).map(|n| all.join(name(host(n)))).collect();
         let mut done = vec![0; connections as usize];
-        let mut lined_up = vec![false; connections as usize];
+        let mut fresh = 0..connections;
         for _ in 0..turns {
             all.begin();
-            for index in 0..connections {
-                let place = index as usize;
-                if !lined_up[place] {
-                    let steps = all.credit(Kind::Admin, hosts[place]);
-                    all.spend(Kind::Admin, hosts[place], steps);
-                    assert_eq!(all.credit(Kind::Admin, hosts[place]), 0, "no more in this turn");
-                    done[place] += steps;
-                    lined_up[place] = true;
-                    all.wait(Kind::Admin, hosts[place], key(index));
-                }
+            for index in fresh.by_ref() {
+                let host = hosts[index as usize];
+                let steps = all.credit(Kind::Admin, host);
+                all.spend(Kind::Admin, host, steps);
+                assert_eq!(all.credit(Kind::Admin, host), 0, "no more in this turn");
+                done[index as usize] += steps;
+                all.wait(Kind::Admin, host, key(index));
             }
             while let Some((key, steps)) = all.next(Kind::Admin) {
                 all.went_on(Kind::Admin, steps);
@@ -430,9 +427,7 @@ mod tests {
     fn who_begins_does_not_wait_for_those_in_line() {
         let mut turns = Turns::new();
         let crowd = turns.join(name(1));
-        for index in 0..1000 {
-            turns.wait(Kind::Io, crowd, key(index));
-        }
+        (0..1000).for_each(|index| _ = turns.wait(Kind::Io, crowd, key(index)));
         turns.begin();
         while let Some((key, steps)) = turns.next(Kind::Io) {
             turns.went_on(Kind::Io, steps);

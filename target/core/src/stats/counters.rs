@@ -354,9 +354,7 @@ mod tests {
     #[test]
     fn quantiles_are_within_a_bucket() {
         let histogram = Histogram::default();
-        for us in 1..=1000 {
-            histogram.record(us * 1000, 1);
-        }
+        (1..=1000).for_each(|us| histogram.record(us * 1000, 1));
         let seen = histogram.snapshot();
         for (q, want) in [(0.5, 500_000.0), (0.99, 990_000.0)] {
             let got = seen.quantile_ns(q) as f64;

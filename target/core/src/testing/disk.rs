@@ -12,7 +12,7 @@ use fabric::nvme::Status;
 
 use crate::machine::device::{BlockDevice, Data, Immediate, Style, Timed};
 use crate::machine::job::{Ended, Job};
-use crate::memory::held::Held;
+use crate::memory::held::{Held, HeldBlocks};
 use crate::stats::counters::{IoSnapshot, IoStats, PerReactor};
 
 /// Size in bytes of a block in [`Ram`].
@@ -170,6 +170,13 @@ pub fn end_job<B: Blocks, M: DerefMut<Target = [u8]>>(
     Ended { job, result: 0, status }
 }
 
+/// A copy of blocks.
+impl HeldBlocks for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
 /// Blocks of [`BLOCK`] bytes that are kept in memory.
 #[derive(Debug)]
 pub struct Ram {
@@ -203,35 +210,30 @@ impl Ram {
     }
 }
 
-impl Blocks for Ram {
-    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
-        if let Some(status) = self.fails.get() {
-            return status;
-        }
+/// Returns the bytes of some blocks.
+fn bytes_of<'a>(all: &'a mut [u8], range: &LbaRange) -> Result<&'a mut [u8], Status> {
+    let start = usize::try_from(range.lba).unwrap_or(usize::MAX).saturating_mul(BLOCK);
+    let end = start.saturating_add(range.blocks as usize * BLOCK);
+    all.get_mut(start..end).ok_or(Status::LBA_OUT_OF_RANGE.dnr())
+}
+
+impl Ram {
+    fn execute(&self, command: &IoCommand, data: Data<'_>) -> Result<(), Status> {
+        self.fails.get().map_or(Ok(()), Err)?;
         let mut all = self.bytes.borrow_mut();
-        let span = |range: &LbaRange| {
-            let start = usize::try_from(range.lba).unwrap_or(usize::MAX).saturating_mul(BLOCK);
-            start..start.saturating_add(range.blocks as usize * BLOCK)
-        };
         match (command, data) {
-            (IoCommand::Read { range, .. }, Data::Read(into)) => match all.get(span(range)) {
-                Some(from) if from.len() == into.len() => into.copy_from_slice(from),
-                _ => return Status::LBA_OUT_OF_RANGE.dnr(),
-            },
-            (IoCommand::Write { range, .. }, Data::Write(from)) => match all.get_mut(span(range)) {
-                Some(into) if from.len() == into.len() => into.copy_from_slice(from),
-                _ => return Status::LBA_OUT_OF_RANGE.dnr(),
-            },
-            (IoCommand::Compare { range }, Data::Write(with)) => match all.get(span(range)) {
-                Some(held) if held == with => {}
-                Some(_) => return Status::COMPARE_FAILURE,
-                None => return Status::LBA_OUT_OF_RANGE.dnr(),
-            },
+            (IoCommand::Read { range, .. }, Data::Read(into)) => {
+                into.copy_from_slice(bytes_of(&mut all, range)?);
+            }
+            (IoCommand::Write { range, .. }, Data::Write(from)) => {
+                bytes_of(&mut all, range)?.copy_from_slice(from);
+            }
+            (IoCommand::Compare { range }, Data::Write(with)) => {
+                let is_equal = bytes_of(&mut all, range)? == with;
+                return if is_equal { Ok(()) } else { Err(Status::COMPARE_FAILURE) };
+            }
             (IoCommand::WriteZeroes { range, .. } | IoCommand::Deallocate { range }, _) => {
-                match all.get_mut(span(range)) {
-                    Some(into) => into.fill(0),
-                    None => return Status::LBA_OUT_OF_RANGE.dnr(),
-                }
+                bytes_of(&mut all, range)?.fill(0);
             }
             (IoCommand::DatasetManagement { ranges, deallocate: true }, Data::Write(from)) => {
                 let limits = IoLimits {
@@ -242,19 +244,20 @@ impl Blocks for Ram {
                 };
                 let definitions = from.get(..usize::from(*ranges) * 16).unwrap_or(from);
                 for range in limits.dsm_ranges(definitions) {
-                    match range {
-                        Ok(range) => {
-                            if let Some(into) = all.get_mut(span(&range)) {
-                                into.fill(0);
-                            }
-                        }
-                        Err(status) => return status,
+                    if let Ok(bytes) = bytes_of(&mut all, &range?) {
+                        bytes.fill(0);
                     }
                 }
             }
             _ => {}
         }
-        Status::SUCCESS
+        Ok(())
+    }
+}
+
+impl Blocks for Ram {
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        self.execute(command, data).err().unwrap_or(Status::SUCCESS)
     }
 
     fn done_at(&self, now: Nanos, _: &IoCommand) -> Nanos {

@@ -58,6 +58,12 @@ pub enum Line<W> {
     Moved(VecDeque<W>),
 }
 
+impl<W> Default for Line<W> {
+    fn default() -> Self {
+        Self::new(Carrier::Tcp)
+    }
+}
+
 impl<W> Line<W> {
     /// Makes an empty line.
     #[must_use]

@@ -7,14 +7,9 @@ use fabric::queue::HostTransport as _;
 use fabric::tcp::HostParams;
 use zerocopy::little_endian::U32;
 
-use super::rig::{DRIVE, MEMORY, MS, NQN, Plan, Rig, enable_acre, kind, log_page, read, write};
+use super::rig::{DRIVE, MEMORY, MS, NQN, Plan, Rig, kind, read, write};
 use crate::memory::admin_data::OWING_MAX;
 use crate::testing::SERIAL;
-
-/// Get Features of Host Behavior Support.
-fn behavior() -> Sqe {
-    Sqe { opcode: opcode::admin::GET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() }
-}
 
 /// Security Send, which no controller here carries out.
 fn unknown() -> Sqe {
@@ -23,7 +18,9 @@ fn unknown() -> Sqe {
 
 /// Returns whether the controller knows that its host supports retry delays.
 fn knows(rig: &mut Rig) -> bool {
-    let cid = rig.submit(0, behavior(), None, 512);
+    // Get Features, Host Behavior Support.
+    let get = Sqe { opcode: opcode::admin::GET_FEATURES, ..commands::set_feature(0x16, 0) };
+    let cid = rig.submit(0, get, None, 512);
     assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
     rig.data(0, cid)[0] == 1
 }
@@ -34,7 +31,7 @@ fn data_of_an_admin_command_comes_in_its_capsule_or_is_asked_for() {
         let mut rig = Rig::new(&Plan::default());
         rig.peers[0].host.set_in_capsule_data(in_capsule);
         assert!(!knows(&mut rig));
-        let (sqe, data) = enable_acre();
+        let (sqe, data) = commands::honour_retry_delays();
         for _ in 0..200 {
             let (status, _) = rig.call(0, sqe, Some(data.clone()), 0);
             assert!(status.is_success(), "{status}");
@@ -44,43 +41,38 @@ fn data_of_an_admin_command_comes_in_its_capsule_or_is_asked_for() {
     }
 }
 
-#[test]
-fn data_of_an_admin_command_may_come_piece_by_piece() {
-    let mut rig = Rig::new(&Plan::default());
-    let (sqe, data) = enable_acre();
+/// Sends a command of the admin queue in pieces of so many bytes. Returns its status.
+fn call_in_pieces(rig: &mut Rig, sqe: Sqe, data: Vec<u8>, bytes: usize) -> Status {
     let cid = rig.queue(0, sqe, Some(data), 0);
-    for piece in rig.bytes_of(0).chunks(100) {
+    for piece in rig.bytes_of(0).chunks(bytes) {
         assert_eq!(rig.answer(0, cid), None);
         rig.peers[0].up().extend(piece);
         rig.run();
     }
-    assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
+    rig.answer(0, cid).expect("an answer")
+}
+
+#[test]
+fn data_of_an_admin_command_may_come_piece_by_piece() {
+    let mut rig = Rig::new(&Plan::default());
+    let (sqe, data) = commands::honour_retry_delays();
+    assert_eq!(call_in_pieces(&mut rig, sqe, data, 100), Status::SUCCESS);
     assert!(knows(&mut rig));
 }
 
 #[test]
 fn an_admin_command_brings_4_kib_at_the_most() {
-    for in_capsule in [8192, 0] {
-        for (bytes, status) in [
-            (4096, Status::INVALID_OPCODE),
-            (4097, Status::INVALID_FIELD),
-            (8192, Status::INVALID_FIELD),
-        ] {
+    let (taken, refused) = (Status::INVALID_OPCODE, Status::INVALID_FIELD);
+    for (bytes, status) in [(4096, taken), (4097, refused), (8192, refused)] {
+        for in_capsule in [8192, 0] {
             let mut rig = Rig::new(&Plan::default());
             rig.peers[0].host.set_in_capsule_data(in_capsule);
             let (told, _) = rig.call(0, unknown(), Some(vec![0; bytes]), 0);
             assert_eq!(kind(told), status, "{bytes} bytes, {in_capsule} in a capsule");
         }
-    }
-    // The capsule is not here as a whole when the command is looked at.
-    for (bytes, status) in [(4096, Status::INVALID_OPCODE), (4097, Status::INVALID_FIELD)] {
-        let mut rig = Rig::new(&Plan::default());
-        let cid = rig.queue(0, unknown(), Some(vec![0; bytes]), 0);
-        for piece in rig.bytes_of(0).chunks(1000) {
-            rig.peers[0].up().extend(piece);
-            rig.run();
-        }
-        assert_eq!(rig.answer(0, cid).map(kind), Some(status), "{bytes} bytes");
+        // The capsule is not here as a whole when the command is looked at.
+        let told = call_in_pieces(&mut Rig::new(&Plan::default()), unknown(), vec![0; bytes], 1000);
+        assert_eq!(kind(told), status, "{bytes} bytes, in pieces");
     }
 }
 
@@ -88,37 +80,31 @@ fn an_admin_command_brings_4_kib_at_the_most() {
 fn data_that_admin_queues_of_an_address_owe_takes_one_part_of_memory() {
     const HOSTS: usize = 8;
     let mut rig = Rig::new(&Plan::default());
-    for _ in 1..HOSTS {
-        rig.add_host();
-    }
-    // Each host has an admin queue and an I/O queue.
-    let admin: Vec<usize> = (0..HOSTS).map(|host| 2 * host).collect();
+    (1..HOSTS).for_each(|_| _ = rig.add_host());
     let owe = |rig: &mut Rig, peer: usize, count: usize| {
         rig.peers[peer].host.set_in_capsule_data(0);
-        let data = || Some(vec![0; 4096]);
-        let cids: Vec<u16> = (0..count).map(|_| rig.queue(peer, unknown(), data(), 0)).collect();
+        (0..count).for_each(|_| _ = rig.queue(peer, unknown(), Some(vec![0; 4096]), 0));
         rig.run_until_asked(peer);
-        cids
     };
-    let owed: Vec<Vec<u16>> = admin.iter().map(|peer| owe(&mut rig, *peer, 30)).collect();
+    // Each host has an admin queue and an I/O queue.
+    let admin = (0..2 * HOSTS).step_by(2);
+    admin.clone().for_each(|peer| owe(&mut rig, peer, 30));
     let most = OWING_MAX as usize + HOSTS;
     let collecting = |commands: usize| [("collecting", commands as u64)];
     assert_eq!(rig.states(), collecting(most), "one for each queue, and what all may owe");
-    let answered = |rig: &Rig, host: usize| {
-        let answers = owed[host].iter().filter_map(|cid| rig.answer(admin[host], *cid));
-        answers.map(kind).collect::<Vec<_>>()
+    let count = |rig: &Rig, peer: usize, status| {
+        rig.peers[peer].answers.values().filter(|(told, _)| kind(*told) == status).count()
     };
-    let refused = (0..HOSTS).flat_map(|host| answered(&rig, host)).collect::<Vec<_>>();
-    assert_eq!(refused, vec![Status::COMMAND_INTERRUPTED; HOSTS * 30 - most]);
+    let refused = admin.map(|peer| count(&rig, peer, Status::COMMAND_INTERRUPTED));
+    assert_eq!(refused.sum::<usize>(), HOSTS * 30 - most);
     // A host that sends its owed data frees memory, and a queue without a command needs none.
-    rig.peers[admin[0]].sends = true;
+    rig.peers[0].sends = true;
     rig.run();
-    let done = answered(&rig, 0).into_iter().filter(|status| *status == Status::INVALID_OPCODE);
-    assert_eq!(done.count(), 30);
+    assert_eq!(count(&rig, 0, Status::INVALID_OPCODE), 30);
     assert_eq!(rig.states(), collecting(most - 30));
     rig.add_host();
-    let late = owe(&mut rig, 2 * HOSTS, 31);
-    assert_eq!(rig.states(), collecting(most), "{} more", late.len());
+    owe(&mut rig, 2 * HOSTS, 31);
+    assert_eq!(rig.states(), collecting(most));
 }
 
 #[test]
@@ -134,28 +120,31 @@ fn an_admin_commands_answer_is_no_longer_than_its_host_has_room_for() {
     if rig.answer(0, cid) == Some(Status::SUCCESS) {
         assert_eq!(rig.data(0, cid), &all[..512]);
     }
-    assert!(rig.peers[0].ended.is_none());
+    assert!(rig.ended(0).is_none());
 }
 
 #[test]
 fn the_health_log_tells_of_the_targets_counters() {
     let mut rig = Rig::new(&Plan::default());
     rig.core.driver().smart = SmartCounters { reads: 77, ..SmartCounters::default() };
-    let cid = rig.submit(0, log_page(2, 512), None, 512);
-    assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
-    // Host Read Commands, 79:64.
-    assert_eq!(rig.data(0, cid)[64], 77);
-    // Host Write Commands, 95:80, stand for the number of queried devices: the devices that the host sees.
-    assert_eq!(rig.data(0, cid)[80], 2);
+    let log = rig.log_page(2, 512);
+    // Host Read Commands, 79:64. Host Write Commands, 95:80, stand for the number of queried devices: the devices
+    // that the host sees.
+    assert_eq!((log[64], log[80]), (77, 2));
+}
+
+/// A rig whose host has requested Namespace Attribute Notices, and the identifier of its request.
+fn with_event_request() -> (Rig, u16) {
+    let mut rig = Rig::new(&Plan::default());
+    rig.call(0, commands::set_feature(0x0b, 1 << 8), None, 0);
+    let request = rig.submit(0, commands::event_request(), None, 0);
+    assert_eq!(rig.states(), [("deferred", 1)]);
+    (rig, request)
 }
 
 #[test]
 fn an_event_is_told_to_the_command_that_asked_for_it() {
-    let mut rig = Rig::new(&Plan::default());
-    // Namespace Attribute Notices.
-    rig.call(0, commands::set_feature(0x0b, 1 << 8), None, 0);
-    let request = rig.submit(0, commands::event_request(), None, 0);
-    assert_eq!(rig.states(), [("deferred", 1)]);
+    let (mut rig, request) = with_event_request();
     assert_eq!(rig.core.inventory().commands, 0, "it waits for an event");
     rig.serve(|now, service| service.remove_namespace(now, NQN, DRIVE).unwrap());
     let (status, result) = rig.peers[0].answers[&request];
@@ -167,22 +156,18 @@ fn an_event_is_told_to_the_command_that_asked_for_it() {
 
 #[test]
 fn an_event_request_whose_identifier_is_used_again_is_given_up() {
-    let mut rig = Rig::new(&Plan::default());
-    rig.call(0, commands::set_feature(0x0b, 1 << 8), None, 0);
-    let request = rig.submit(0, commands::event_request(), None, 0);
-    assert_eq!(rig.states(), [("deferred", 1)]);
-    // Keep Alive, opcode 18h, under the identifier of the request: bytes 3:2 of the entry, which
-    // follows the eight bytes of the PDU's header.
-    let keep_alive = Sqe { opcode: 0x18, ..Sqe::default() };
-    rig.queue(0, keep_alive, None, 0);
+    let (mut rig, request) = with_event_request();
+    // Keep Alive under the identifier of the request: bytes 3:2 of the entry, which follows the eight bytes of the
+    // PDU's header.
+    rig.queue(0, commands::keep_alive(), None, 0);
     let mut bytes = rig.bytes_of(0);
     bytes[10..12].copy_from_slice(&request.to_le_bytes());
     rig.peers[0].up().extend(bytes);
     rig.run();
     assert_eq!(rig.answer(0, request), Some(Status::SUCCESS));
     assert_eq!(rig.states(), [], "nothing waits for an event any more");
+    // A second answer would panic.
     rig.serve(|now, service| service.remove_namespace(now, NQN, DRIVE).unwrap());
-    assert_eq!(rig.peers[0].order.iter().filter(|cid| **cid == request).count(), 1);
 }
 
 #[test]
@@ -194,8 +179,8 @@ fn a_host_may_end_a_queue_by_disconnect() {
     let (status, _) = rig.call(other, disconnect, None, 0);
     assert!(status.is_success(), "{status}");
     rig.pass_often(30, 100 * MS);
-    assert!(rig.peers[other].ended.is_some());
-    assert!(rig.peers[1].ended.is_none());
+    assert!(rig.ended(other).is_some());
+    assert!(rig.ended(1).is_none());
     assert!(rig.call(1, read(MEMORY, 0, 1), None, 512).0.is_success());
 }
 
@@ -236,8 +221,7 @@ fn data_with_a_wrong_digest_reaches_no_device_and_its_command_fails() {
         assert!(!rig.end_oldest(), "no device was given it");
     }
     rig.peers[peer].sends = true;
-    let cid = rig.submit(peer, read(MEMORY, 0, 8), None, 4096);
-    assert_eq!(rig.data(peer, cid), [1; 4096]);
+    assert_eq!(rig.content(peer, MEMORY, 0, 8), [1; 4096]);
 }
 
 #[test]
@@ -248,7 +232,7 @@ fn an_admin_command_whose_data_has_a_wrong_digest_fails() {
     rig.peers[admin].sends = false;
     // The last byte of the data means nothing.
     for (longer, told) in [(4096, Status::SUCCESS), (512, Status::TRANSIENT_TRANSPORT_ERROR)] {
-        let (sqe, data) = enable_acre();
+        let (sqe, data) = commands::honour_retry_delays();
         let cid = rig.queue(admin, sqe, Some(data), 0);
         assert_eq!(send_changed(&mut rig, admin, cid, longer), told);
     }

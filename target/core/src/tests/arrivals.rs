@@ -6,7 +6,7 @@ use fabric::controller::{BackendId, CloseReason};
 use fabric::nvm::BlockFormat;
 use fabric::nvme::Status;
 
-use super::rig::{BLOCKS, DRIVE, MEMORY, MS, NQN, Plan, Rig, io, log_page, read};
+use super::rig::{BLOCKS, DRIVE, MEMORY, MS, NQN, Plan, Rig, io, read};
 use crate::testing::wire::Carrier;
 use crate::testing::{Seen, namespace};
 
@@ -39,15 +39,6 @@ fn what_is_written_is_what_is_read_by_any_way_of_the_data() {
     }
 }
 
-#[test]
-fn an_output_mark_is_carried_out_at_once() {
-    let mut rig = Rig::new(&Plan::default());
-    for nsid in [MEMORY, DRIVE] {
-        assert_eq!(rig.call(1, io(0xc0, nsid, 0, 1), None, 0).0, Status::SUCCESS);
-    }
-    assert!(!rig.end_oldest(), "no device was given one");
-}
-
 /// Returns the time in ns that a command waits far from the drive's head, which has enough to do
 /// where it is; after ten containers of nine commands, each ended by an Output Mark or not.
 fn wait_of_a_container(marks: bool) -> u64 {
@@ -60,7 +51,9 @@ fn wait_of_a_container(marks: bool) -> u64 {
         rig.end_after(5 * MS);
         rig.pass(100 * MS);
         if marks && round % 9 == 8 {
-            assert!(rig.call(1, io(0xc0, DRIVE, 0, 1), None, 0).0.is_success());
+            for nsid in [MEMORY, DRIVE] {
+                assert_eq!(rig.call(1, io(0xc0, nsid, 0, 1), None, 0).0, Status::SUCCESS);
+            }
         }
     }
     let mut place = 0;
@@ -113,7 +106,7 @@ fn a_host_that_is_silent_for_too_long_is_told_of_once_by_its_admin_queue() {
         rig.serve(|now, service| _ = service.tick(now));
     }
     rig.pass_often(20, 100 * MS);
-    assert!(rig.peers[0].ended.is_some() && rig.peers[1].ended.is_some());
+    assert!(rig.ended(0).is_some() && rig.ended(1).is_some());
     let seen = &rig.core.driver().seen;
     let expired = seen.iter().filter(|(_, seen)| *seen == Seen::KeepAliveExpired).count();
     assert_eq!(expired, 1, "{seen:?}");
@@ -124,10 +117,8 @@ fn a_connection_that_ends_otherwise_is_not_said_to_have_been_silent() {
     let mut rig = Rig::new(&Plan::default());
     rig.serve(|now, service| service.remove_subsystem(now, NQN).unwrap());
     rig.pass_often(20, 100 * MS);
-    for peer in [0, 1] {
-        let reason = rig.peers[peer].ended.as_deref();
-        assert_eq!(reason, Some(CloseReason::SubsystemRemoved.text()));
-    }
+    let reason = CloseReason::SubsystemRemoved.text();
+    assert_eq!([0, 1].map(|peer| rig.ended(peer)), [Some(reason); 2]);
     let seen = &rig.core.driver().seen;
     assert!(seen.iter().all(|(_, seen)| *seen != Seen::KeepAliveExpired));
 }
@@ -135,11 +126,8 @@ fn a_connection_that_ends_otherwise_is_not_said_to_have_been_silent() {
 #[test]
 fn failed_commands_are_in_their_controllers_log_no_more_than_some_in_a_second() {
     let mut rig = Rig::new(&Plan::default());
-    let logged = |rig: &mut Rig| {
-        // Error Information: the count of the newest entry.
-        let cid = rig.submit(0, log_page(1, 64), None, 64);
-        u64::from_le_bytes(rig.data(0, cid)[..8].try_into().unwrap())
-    };
+    // Error Information: the count of the newest entry.
+    let logged = |rig: &mut Rig| u64::from_le_bytes(rig.log_page(1, 64)[..8].try_into().unwrap());
     let fail = |rig: &mut Rig| {
         let (status, _) = rig.call(1, read(MEMORY, BLOCKS, 1), None, 512);
         assert!(!status.is_success());
@@ -156,12 +144,4 @@ fn failed_commands_are_in_their_controllers_log_no_more_than_some_in_a_second() 
     rig.pass(200 * MS);
     let again = (0..500).filter(|_| fail(&mut rig)).count() as u64;
     assert_eq!(again, 1 + more, "as many in the next second");
-}
-
-#[test]
-fn the_core_knows_the_time_of_its_turn() {
-    let mut rig = Rig::new(&Plan::default());
-    rig.pass(5 * MS);
-    assert_eq!(rig.core.now(), rig.now);
-    assert_eq!(rig.core.idle_until().map(|at| at > rig.now), Some(true));
 }

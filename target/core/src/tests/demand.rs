@@ -3,27 +3,24 @@
 
 use std::sync::Arc;
 
-use arbitration::reservation::{Admitted, Broker, Budget, Cause, Profile, Reserved, Terms};
+use arbitration::reservation::{Broker, Budget, Cause, Profile, Reserved, Terms};
 use arbitration::session::Reservation;
 use fabric::Nanos;
-use fabric::controller::BackendId;
 use fabric::nvme::Status;
 
-use super::rig::{DRIVE, MS, Plan, Rig, abort, read};
+use super::rig::{DRIVE, MS, Plan, Rig, read};
 use crate::machine::device::BlockDevice as _;
 
 const SECOND: u64 = 1000 * MS;
 
 /// Reserves ten commands a second of the drive for all hosts.
 fn reserve(rig: &Rig) -> Arc<Reserved> {
-    let profile = Profile::default();
     let terms = Terms::of(Budget::Operations(10), Nanos(SECOND));
-    let admitted: Admitted = Broker::admit(&profile, &[], 0, &terms).unwrap();
+    let admitted = Broker::admit(&Profile::default(), &[], 0, &terms).unwrap();
     let reserved = Arc::new(Reserved::new(rig.now, &admitted));
     let session = Arc::clone(rig.sessions.root());
-    let disks = rig.shared.disks.borrow();
-    let drive = &disks[&BackendId(u64::from(DRIVE))];
-    drive.qos().reserve(vec![Reservation { session, reserved: Arc::clone(&reserved) }]);
+    let reservation = Reservation { session, reserved: Arc::clone(&reserved) };
+    rig.disk(DRIVE).qos().reserve(vec![reservation]);
     reserved
 }
 
@@ -42,7 +39,7 @@ fn f3_write_awaiting_data_is_demand_until_its_end() {
         rig.pass_often(3, SECOND);
         assert_eq!(periods(&rig, &reserved), (3, 3));
         if is_aborted {
-            assert_eq!(rig.call(0, abort(1, cid), None, 0).1 & 1, 0);
+            assert!(rig.abort(0, 1, cid));
         }
         rig.peers[1].sends = true;
         rig.run();
@@ -61,9 +58,7 @@ fn f3_reads_without_memory_are_demand_until_disconnect() {
     let mut rig = Rig::new(&Plan { memory: 128 << 10, ..Plan::default() });
     let reserved = reserve(&rig);
     rig.peers[1].reads = false;
-    for number in 0..40 {
-        rig.queue(1, read(DRIVE, number * 128, 128), None, 64 << 10);
-    }
+    (0..40).for_each(|n| _ = rig.queue(1, read(DRIVE, n * 128, 128), None, 64 << 10));
     for _ in 0..20 {
         rig.run();
         rig.end_oldest();

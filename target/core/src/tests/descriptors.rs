@@ -4,7 +4,7 @@ use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
 use zerocopy::little_endian::U32;
 
-use super::rig::{MEMORY, NQN, Plan, Rig, enable_acre, read, write};
+use super::rig::{MEMORY, NQN, Plan, Rig, read, without_more, write};
 
 /// Offsets of fields in a capsule's PDU: its header has 8 bytes.
 const FLAGS: usize = 8 + 1;
@@ -35,8 +35,7 @@ fn with(
     rig.take_from_host(peer);
     rig.peers[peer].up()[at] = byte;
     rig.run();
-    let status = rig.answer(peer, cid).expect("an answer");
-    Status::from_bits(status.bits() & !(1 << 13))
+    without_more(rig.answer(peer, cid).expect("an answer"))
 }
 
 #[test]
@@ -54,7 +53,7 @@ fn connect_is_refused_where_its_data_is_not_described_as_in_capsule_data_of_tcp(
 #[test]
 fn admin_commands_and_io_are_refused_where_their_data_is_described_otherwise() {
     let mut rig = Rig::new(&Plan::default());
-    let (behavior, _) = enable_acre();
+    let (behavior, _) = commands::honour_retry_delays();
     for (at, byte, refused) in WRONG {
         let brings = (behavior, Some(vec![0; 512]), 0);
         assert_eq!(with(&mut rig, 0, brings, (at, byte)), refused.dnr(), "{at} {byte:#x}");

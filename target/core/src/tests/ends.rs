@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use fabric::host::commands;
 use fabric::nvme::Status;
 use fabric::queue::HostTransport as _;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, enable_acre, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
 use crate::testing::Seen;
 
 #[test]
@@ -13,28 +14,33 @@ fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
     let mut rig = Rig::new(&Plan::default());
     let silent = rig.accept_silent();
     rig.pass(9_900 * MS);
-    assert_eq!(rig.peers[silent].ended, None);
+    assert_eq!(rig.ended(silent), None);
     rig.pass(200 * MS);
-    assert_eq!(rig.peers[silent].ended.as_deref(), Some("no Connect within 10 s"));
+    assert_eq!(rig.ended(silent), Some("no Connect within 10 s"));
     assert!(rig.core.driver().seen.contains(&(rig.peers[silent].key, Seen::NoConnect)));
-    assert!(rig.peers[0].ended.is_none() && rig.peers[1].ended.is_none());
+    assert!(rig.ended(0).is_none() && rig.ended(1).is_none());
     assert_eq!(rig.core.inventory().connections, 2);
 }
 
 #[test]
 fn who_owes_data_is_disconnected_after_thirty_seconds_and_what_it_held_is_free() {
-    let mut rig = Rig::new(&Plan::default());
-    let idle = rig.connect_queue(2);
-    rig.pass(60_000 * MS);
-    rig.owe_data(1);
-    assert!(rig.core.buffers().0 > 0);
-    rig.pass(29_900 * MS);
-    assert_eq!(rig.peers[1].ended, None);
-    rig.pass(300 * MS);
-    assert_eq!(rig.peers[1].ended.as_deref(), Some("it owes data for 30 s"));
-    assert_eq!((rig.core.buffers().0, rig.states()), (0, vec![]));
-    assert!(rig.peers[idle].ended.is_none(), "who owes nothing may be silent");
-    assert!(rig.call(idle, read(MEMORY, 0, 1), None, 512).0.is_success());
+    let (sqe, data) = commands::honour_retry_delays();
+    for (peer, sqe, data) in [(0, sqe, data), (1, write(DRIVE, 0, 64), vec![3; 32 << 10])] {
+        let mut rig = Rig::new(&Plan::default());
+        let idle = rig.add_host();
+        rig.pass(60_000 * MS);
+        rig.peers[peer].host.set_in_capsule_data(0);
+        rig.queue(peer, sqe, Some(data), 0);
+        rig.run_until_asked(peer);
+        assert!(peer == 0 || rig.core.buffers().0 > 0);
+        rig.pass(29_900 * MS);
+        assert_eq!(rig.ended(peer), None);
+        rig.pass(300 * MS);
+        assert_eq!(rig.ended(peer), Some("it owes data for 30 s"));
+        assert_eq!((rig.core.buffers().0, rig.states()), (0, vec![]));
+        assert!(rig.ended(idle).is_none(), "who owes nothing may be silent");
+        assert!(rig.call(idle, read(MEMORY, 0, 1), None, 512).0.is_success());
+    }
 }
 
 #[test]
@@ -42,7 +48,7 @@ fn a_host_that_waits_for_its_device_owes_nothing() {
     let mut rig = Rig::new(&Plan::default());
     let cid = rig.submit(1, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
     rig.pass(100_000 * MS);
-    assert_eq!(rig.peers[1].ended, None);
+    assert_eq!(rig.ended(1), None);
     rig.end_oldest();
     assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
 }
@@ -54,14 +60,12 @@ fn a_target_that_ends_answers_what_it_has_and_takes_nothing_new() {
     rig.core.drain(Duration::from_secs(5));
     let late = rig.submit(1, read(MEMORY, 0, 1), None, 512);
     rig.pass(100 * MS);
-    assert!(!rig.core.is_drained() && rig.peers[1].ended.is_none());
+    assert!(!rig.core.is_drained() && rig.ended(1).is_none());
     while rig.end_oldest() {}
     rig.pass_often(10, 5 * MS);
     assert!(rig.succeeded(1, &had));
     assert_eq!(rig.answer(1, late), None, "its host sends it again elsewhere");
-    for peer in [0, 1] {
-        assert_eq!(rig.peers[peer].ended.as_deref(), Some("the target is ending"));
-    }
+    assert_eq!([0, 1].map(|peer| rig.ended(peer)), [Some("the target is ending"); 2]);
     assert!(rig.core.is_drained());
 }
 
@@ -73,9 +77,9 @@ fn a_target_that_ends_waits_for_its_devices_but_not_for_its_hosts() {
     rig.owe_data(other);
     rig.core.drain(Duration::from_secs(1));
     rig.pass(990 * MS);
-    assert!(rig.peers[other].ended.is_none());
+    assert!(rig.ended(other).is_none());
     rig.pass(20 * MS);
-    assert_eq!(rig.peers[other].ended.as_deref(), Some("the target is ending"));
+    assert_eq!(rig.ended(other), Some("the target is ending"));
     assert!(!rig.core.is_drained(), "a command is in its device");
     rig.end_oldest();
     rig.pass(10 * MS);
@@ -84,31 +88,16 @@ fn a_target_that_ends_waits_for_its_devices_but_not_for_its_hosts() {
 }
 
 #[test]
-fn a_peer_that_has_vanished_leaves_nothing_behind() {
-    let mut rig = Rig::new(&Plan::default());
-    rig.owe_data(1);
-    assert!(rig.core.buffers().0 > 0);
-    // The kernel gives both connections up: ETIMEDOUT.
-    for peer in [1, 0] {
-        let reason = "the connection was lost: Connection timed out (os error 110)";
-        rig.cut(peer, reason);
-        assert_eq!(rig.peers[peer].ended.as_deref(), Some(reason));
-    }
-    assert_eq!((rig.core.buffers().0, rig.core.inventory().connections), (0, 0));
-    assert_eq!(rig.shared.service.borrow().controllers().count(), 0);
-}
-
-#[test]
 fn a_connection_that_ends_with_a_command_in_its_device_ends_when_that_is_over() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     rig.submit(1, write(DRIVE, 0, 1), Some(vec![1; 512]), 0);
     rig.submit(1, write(DRIVE, 1, 1), Some(vec![1; 512]), 0);
     rig.cut(1, "the host has gone");
-    assert_eq!(rig.peers[1].ended, None, "a write may not reach a device after its queue is gone");
+    assert_eq!(rig.ended(1), None, "a write may not reach a device after its queue is gone");
     assert!(!rig.peers[1].shut_down, "nor after the end of its stream");
     assert_eq!(rig.core.inventory().ordered, 0, "what waited goes nowhere");
     assert!(rig.end_oldest() && !rig.end_oldest());
-    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
+    assert_eq!(rig.ended(1), Some("the host has gone"));
     assert_eq!(rig.core.inventory().connections, 1);
 }
 
@@ -118,13 +107,11 @@ fn commands_that_wait_for_a_device_that_goes_are_told_so() {
     let first = rig.submit(1, read(DRIVE, 0, 1), None, 512);
     let waits = rig.submit(1, read(DRIVE, 1, 1), None, 512);
     rig.lose_drive();
-    let told = rig.answer(1, waits).expect("an answer");
-    assert!(!told.is_success());
+    assert!(!rig.answer(1, waits).expect("an answer").is_success());
     assert_eq!(rig.answer(1, first), None, "it is in the device");
     rig.end_oldest();
     assert_eq!(rig.answer(1, first), Some(Status::SUCCESS));
-    let (status, _) = rig.call(1, read(DRIVE, 0, 1), None, 512);
-    assert!(!status.is_success());
+    assert!(!rig.call(1, read(DRIVE, 0, 1), None, 512).0.is_success());
     assert_eq!(rig.core.inventory().commands, 0);
 }
 
@@ -138,22 +125,8 @@ fn who_sends_data_that_it_owes_little_by_little_is_disconnected() {
         rig.peers[1].up().extend(piece);
         rig.pass(1000 * MS);
     }
-    let why = rig.peers[1].ended.as_deref();
-    assert_eq!(why, Some("it sends data that it owes at less than 64 KiB a second"));
+    assert_eq!(rig.ended(1), Some("it sends data that it owes at less than 64 KiB a second"));
     assert_eq!((rig.core.buffers().0, rig.states()), (0, vec![]));
-}
-
-#[test]
-fn who_owes_data_of_an_admin_command_is_disconnected_after_thirty_seconds() {
-    let mut rig = Rig::new(&Plan::default());
-    rig.peers[0].host.set_in_capsule_data(0);
-    let (sqe, data) = enable_acre();
-    rig.queue(0, sqe, Some(data), 0);
-    rig.run_until_asked(0);
-    rig.pass(29_900 * MS);
-    assert_eq!(rig.peers[0].ended, None);
-    rig.pass(300 * MS);
-    assert_eq!(rig.peers[0].ended.as_deref(), Some("it owes data for 30 s"));
 }
 
 #[test]

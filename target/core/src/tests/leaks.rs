@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use fabric::controller::BackendId;
-use fabric::nvme::Status;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
 use crate::reactor::core::Inventory;
 
 /// Number of ends in a row: if each leaked its memory, the memory would not be enough.
@@ -16,42 +15,32 @@ fn rig() -> Rig {
     Rig::new(&Plan { memory: 256 << 10, window: 1, network: true, ..Plan::default() })
 }
 
-/// Checks that the commands of a new host find memory, and that nothing is held afterwards.
-fn has_memory(rig: &mut Rig, round: usize) {
-    let peer = rig.add_host();
-    let blocks = 64;
-    let data = vec![9; 32 << 10];
-    let write = rig.submit(peer, write(MEMORY, 0, blocks), Some(data), 0);
-    assert_eq!(rig.answer(peer, write), Some(Status::SUCCESS), "round {round}");
-    let read = rig.submit(peer, read(MEMORY, 0, blocks), None, 32 << 10);
-    assert_eq!(rig.answer(peer, read), Some(Status::SUCCESS), "round {round}");
-    cut(rig, peer);
-    let held = rig.core.inventory();
-    assert_eq!(
-        (held.buffer_bytes, held.granted_bytes, rig.states()),
-        (0, 0, vec![]),
-        "round {round}"
-    );
-}
-
 /// Cuts the connections of an I/O queue and of its admin queue.
 fn cut(rig: &mut Rig, peer: usize) {
     for peer in [peer, peer - 1] {
         rig.cut(peer, "it was cut");
         while rig.end_oldest() {}
-        assert!(rig.peers[peer].ended.is_some());
+        assert_eq!(rig.ended(peer), Some("it was cut"));
     }
 }
 
-/// Runs this for one host after the other, and cuts each: the memory that it held is free for the next.
+/// Runs this for one host after the other, and cuts each, which leaves nothing behind: the commands of another host
+/// find memory.
 fn leaves_memory(mut does: impl FnMut(&mut Rig, usize, usize)) {
     let mut rig = rig();
+    cut(&mut rig, 1);
     for round in 0..ROUNDS {
         let peer = rig.add_host();
         does(&mut rig, peer, round);
         cut(&mut rig, peer);
-        has_memory(&mut rig, round);
+        let held = (rig.core.inventory(), rig.states());
+        assert_eq!(held, (Inventory::default(), vec![]), "round {round}");
+        assert_eq!(rig.shared.service.borrow().controllers().count(), 0, "round {round}");
     }
+    let peer = rig.add_host();
+    let cid = rig.submit(peer, write(MEMORY, 0, 64), Some(vec![9; 32 << 10]), 0);
+    assert!(rig.succeeded(peer, &[cid]));
+    assert!(rig.content(peer, MEMORY, 0, 64) == [9; 32 << 10]);
 }
 
 #[test]
@@ -79,9 +68,7 @@ fn commands_that_are_aborted_in_any_state_leave_all_memory_to_others() {
             cids.push(rig.submit(peer, write(DRIVE, n, 64), Some(vec![3; 32 << 10]), 0));
         }
         rig.pass(MS);
-        for cid in &cids {
-            rig.call(peer - 1, abort(1, *cid), None, 0);
-        }
+        cids.iter().for_each(|cid| _ = rig.abort(peer - 1, 1, *cid));
         while rig.end_oldest() {}
         for _ in 0..200 {
             rig.pass(10 * MS);
@@ -109,22 +96,14 @@ fn commands_whose_device_goes_while_they_wait_leave_all_memory_to_others() {
 
 #[test]
 fn hosts_that_have_gone_leave_no_queues_behind() {
-    let mut rig = rig();
-    cut(&mut rig, 1);
-    assert_eq!(rig.core.inventory().queues, 0);
-    let mut before = rig.peers[1].key;
-    for round in 0..ROUNDS {
-        let peer = rig.add_host();
-        let key = rig.peers[peer].key;
-        assert_ne!(key, before, "round {round}: what is late for one connection meets no other");
-        before = key;
+    leaves_memory(|rig, peer, round| {
+        let keys = [peer - 2, peer].map(|peer| rig.peers[peer].key);
+        assert_ne!(keys[0], keys[1], "round {round}: what is late meets no other connection");
         // A write in a capsule, a write by R2T, an immediate read, and a read that waits for the drive.
         rig.submit(peer, write(MEMORY, 0, 1), Some(vec![3; 512]), 0);
         rig.submit(peer, write(DRIVE, 0, 32), Some(vec![3; 16 << 10]), 0);
         rig.submit(peer, read(MEMORY, 0, 1), None, 512);
         rig.submit(peer, read(DRIVE, 0, 1), None, 512);
         assert!(rig.core.inventory().queues > 0);
-        cut(&mut rig, peer);
-        assert_eq!(rig.core.inventory(), Inventory::default(), "round {round}");
-    }
+    });
 }

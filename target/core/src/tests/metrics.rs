@@ -33,21 +33,16 @@ fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 5] {
     ]
 }
 
-/// Carries out two reads of 4 KiB, a write of 2 KiB, a write of 32 KiB and a flush, as High.
-fn some(rig: &mut Rig, nsid: u32) {
-    let high = |sqe| of_class(Class::High, sqe);
-    rig.submit(1, high(read(nsid, 0, 8)), None, 4096);
-    rig.submit(1, high(read(nsid, 8, 8)), None, 4096);
-    rig.submit(1, high(write(nsid, 0, 4)), Some(vec![1; 2048]), 0);
-    rig.submit(1, high(write(nsid, 0, 64)), Some(vec![1; 32 << 10]), 0);
-}
-
 #[test]
 fn commands_are_counted_for_their_connection_device_class_session_and_workload() {
     for (nsid, stages) in WAYS {
         let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
-        some(&mut rig, nsid);
-        rig.now = fabric::Nanos(rig.now.0 + MS);
+        let high = |sqe| of_class(Class::High, sqe);
+        rig.submit(1, high(read(nsid, 0, 8)), None, 4096);
+        rig.submit(1, high(read(nsid, 8, 8)), None, 4096);
+        rig.submit(1, high(write(nsid, 0, 4)), Some(vec![1; 2048]), 0);
+        rig.submit(1, high(write(nsid, 0, 64)), Some(vec![1; 32 << 10]), 0);
+        rig.now = rig.now.after(MS);
         while rig.end_oldest() {}
         for seen in everywhere(&mut rig, nsid, Class::High) {
             assert_eq!(sums(&seen.read), (2, 8192, 0), "namespace {nsid}");
@@ -102,12 +97,11 @@ fn time_in_the_queue_and_time_in_the_device_are_told_apart() {
     rig.end_after(10 * MS);
     rig.end_after(MS);
     let seen = rig.stats(1);
-    let within = |ns: u64, least: u64| ns >= least && ns <= least * 9 / 8 + 8;
-    assert!(within(seen.queueing.quantile_ns(1.0), 10 * MS), "the second waited for 10 ms");
+    // The second waited while the first was in the drive, and was there for 1 ms.
+    assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (10 * MS, 11 * MS));
+    assert_eq!(seen.read.latency.sum_ns, 21 * MS, "both together");
     assert!(seen.queueing.quantile_ns(0.5) < MS, "the first did not wait");
-    assert!(within(seen.service.quantile_ns(1.0), 10 * MS), "the first was in the drive for 10 ms");
-    assert!(within(seen.service.quantile_ns(0.5), MS), "the second for 1 ms");
-    assert!(within(seen.read.latency.quantile_ns(1.0), 11 * MS), "both together");
+    assert!(seen.service.quantile_ns(0.5) < 2 * MS, "each has its own time in the drive");
 }
 
 /// A write waits until its device has it: for its host's data as well, with turns and without.
@@ -118,7 +112,7 @@ fn time_until_the_data_has_come_is_waiting_and_not_the_devices() {
         // It does not read that it is asked for the data.
         rig.peers[1].reads = false;
         rig.submit(1, write(DRIVE, 0, 64), Some(vec![1; 32 << 10]), 0);
-        rig.now = fabric::Nanos(rig.now.0 + 20 * MS);
+        rig.now = rig.now.after(20 * MS);
         rig.peers[1].reads = true;
         rig.run();
         rig.end_after(MS);
@@ -161,9 +155,8 @@ fn commands_that_wait_are_charged_by_settings_that_come_meanwhile() {
 fn the_gauges_say_what_the_reactor_holds() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     assert_eq!(rig.core.inventory().connections, 2);
-    for lba in 0..3 {
-        rig.submit(1, read(DRIVE, lba, 1), None, 512);
-    }
+    rig.queue_reads(1, DRIVE, 0..3);
+    rig.run();
     assert_eq!(rig.states(), [("device_turn", 2), ("in_device", 1)]);
     let held = rig.core.inventory();
     assert_eq!((held.connections, held.commands, held.ordered), (2, 3, 2));

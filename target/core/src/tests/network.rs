@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::session::SessionSpec;
-use arbitration::{Class, PerClass, limit};
+use arbitration::{Class, PerClass};
 use fabric::nvme::Status;
 use fabric::tcp::HostParams;
 use qtcp::Rate;
 use qtcp::pacing::{Answers, Pacing};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, kind, of_class, read, retry_delay, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, iops, kind, of_class, read, retry_delay, write};
 
 /// A rig with the network's stage, and its pacing of the I/O queue.
 fn rig() -> (Rig, Arc<Pacing>) {
@@ -56,9 +55,7 @@ fn a_host_that_reads_much_is_asked_for_data_before_all_answers_are_sent() {
     pacing.hand_over(Answers::Pieces(Rate::ZERO));
     let connected = rig.peers[1].order.len();
     rig.peers[1].reads = false;
-    for n in 0..8 {
-        rig.submit(1, read(MEMORY, n * 64, 64), None, 32 << 10);
-    }
+    (0..8).for_each(|n| _ = rig.submit(1, read(MEMORY, n * 64, 64), None, 32 << 10));
     let (moved, waiting) = pacing.out[Class::Low].read();
     // Half an answer is on its way alone, for the host does not read.
     assert_eq!((moved, waiting), (16 << 10, 240 << 10));
@@ -122,14 +119,19 @@ fn data_that_hosts_owe_is_known() {
     assert_eq!(pacing.into[Class::High].read(), (32 << 10, 0));
 }
 
+const RTT: Duration = Duration::from_millis(10);
+
+/// A rig with few buffers and eight hosts that are far away, and the hosts' I/O queues.
+fn far_hosts() -> (Rig, Vec<usize>) {
+    let mut rig = Rig::new(&Plan { network: true, memory: 256 << 10, ..Plan::default() });
+    let hosts = [1].into_iter().chain((0..7).map(|_| rig.add_host())).collect();
+    rig.paced.iter().for_each(|pacing| pacing.set_rtt(RTT));
+    (rig, hosts)
+}
+
 #[test]
 fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_time() {
-    let mut rig = Rig::new(&Plan { network: true, memory: 256 << 10, ..Plan::default() });
-    let mut hosts = vec![1];
-    hosts.extend((0..7).map(|_| rig.add_host()));
-    for pacing in &rig.paced {
-        pacing.set_rtt(Duration::from_millis(10));
-    }
+    let (mut rig, hosts) = far_hosts();
     // More is always on its way than there are buffers for, and 16 KiB become free each ms.
     let (mut written, mut ahead) = (Vec::new(), 0);
     let content = |n: usize| vec![u8::try_from(n % 251).unwrap(); 16 << 10];
@@ -155,21 +157,16 @@ fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_t
     assert_eq!((held.promised_bytes, held.buffer_bytes, held.commands), (0, 0, 0));
     // Data for which there was no buffer when it came was kept elsewhere.
     for n in 0..written.len() {
-        let cid = rig.submit(1, read(DRIVE, place(n), 32), None, 16 << 10);
-        rig.end_oldest();
-        assert!(rig.data(1, cid) == content(n), "what was written by command {n}");
+        assert!(rig.content(1, DRIVE, place(n), 32) == content(n), "written by command {n}");
     }
 }
 
 #[test]
 fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
-    let mut rig = Rig::new(&Plan { network: true, memory: 256 << 10, ..Plan::default() });
-    let hosts: Vec<_> = (0..7).map(|_| rig.add_host()).collect();
+    let (mut rig, hosts) = far_hosts();
     rig.add_host();
     let wrong = rig.connect(2, HostParams { data_digest: true, ..HostParams::default() }, None);
-    for pacing in &rig.paced {
-        pacing.set_rtt(Duration::from_millis(10));
-    }
+    rig.paced.iter().for_each(|pacing| pacing.set_rtt(RTT));
     rig.peers[wrong].sends = false;
     let (mut sent, mut parked) = (Vec::new(), 0);
     for _ in 0..300 {
@@ -201,18 +198,14 @@ fn data_that_came_before_its_buffer_with_a_wrong_digest_reaches_no_device() {
     let told = |cid: &u16| rig.answer(wrong, *cid);
     assert!(sent.iter().all(|cid| told(cid) == Some(Status::TRANSIENT_TRANSPORT_ERROR)));
     while rig.end_oldest() {}
-    let cid = rig.submit(hosts[0], read(DRIVE, 64, 32), None, 16 << 10);
-    rig.end_oldest();
-    assert!(rig.data(hosts[0], cid) == [0; 16 << 10], "nothing of it was written");
+    assert!(rig.content(hosts[0], DRIVE, 64, 32) == [0; 16 << 10], "nothing of it was written");
 }
 
 #[test]
 fn packets_carry_the_dscp_of_their_connections_class() {
     let (mut rig, _) = rig();
     assert_eq!(rig.dscps, [], "nothing is marked by the default");
-    for qid in 2..40 {
-        rig.connect_queue(qid);
-    }
+    (2..40).for_each(|qid| _ = rig.connect_queue(qid));
     let dscp = PerClass { high: 34, ..PerClass::default() };
     rig.change_rules(|rules| {
         (rules.class, rules.dscp, rules.mark) = (Some(Class::High), dscp, true);
@@ -255,9 +248,7 @@ fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data()
     let (mut rig, pacing) = rig();
     pacing.set_r2t_rate(Some(1_000_000));
     let cids = rig.submit_writes(8);
-    for cid in &cids[1..7] {
-        assert!(rig.call(0, abort(1, *cid), None, 0).0.is_success());
-    }
+    assert!(cids[1..7].iter().all(|cid| rig.abort(0, 1, *cid)));
     // 128 KiB at 1 MB/s.
     rig.pass_often(170, MS);
     for (n, cid) in cids.iter().enumerate() {
@@ -345,13 +336,7 @@ fn answers_that_wait_too_long_for_the_rate_of_their_connection_are_sent_back() {
 #[test]
 fn d1_commands_sent_back_by_a_limit_keep_their_turns_while_answers_postpone_their_retries() {
     let (mut rig, pacing) = rig();
-    let limited = SessionSpec {
-        name: "own".to_owned(),
-        iops: limit::Rate::per_second(1),
-        ..SessionSpec::default()
-    };
-    rig.sessions.put(rig.now, &limited).unwrap();
-    rig.charge_to("own");
+    rig.limit(iops(1));
     rig.honour_delays(0);
     pace_answers(&pacing, Some(1000));
     let answers = rig.submit_reads(4);

@@ -1,11 +1,11 @@
 //! Commands that hosts resend after a reconnect, with limits of their session.
 
-use arbitration::limit::Rate;
 use arbitration::session::SessionSpec;
 use fabric::host::commands::{self, CC_ENABLE, CC_SHUTDOWN};
 use fabric::nvme::{Status, opcode};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io as io_command, kind, read, retry_delay, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig};
+use super::rig::{bandwidth, io as io_command, iops, kind, read, retry_delay, write};
 
 /// A rig whose commands are charged to a session below one with one command a second, in which this
 /// many may wait; and the queues of its host, which honours Command Retry Delays.
@@ -14,18 +14,14 @@ fn limited(queue: u32) -> (Rig, (usize, usize)) {
     lose(&mut rig, (0, 1));
     let (admin, io) = rig.reconnect(true);
     assert!(rig.call(admin, commands::identify(1, 0), None, 4096).0.is_success());
-    let of = |name: &str, parent: Option<&str>, rate| SessionSpec {
-        name: name.to_owned(),
-        parent: parent.map(str::to_owned),
-        iops: Rate::per_second(rate),
-        queue: Some(queue),
-        ..SessionSpec::default()
-    };
-    for spec in [of("top", None, 1), of("low", Some("top"), 1000)] {
-        rig.sessions.put(rig.now, &spec).unwrap();
-    }
-    rig.charge_to("low");
+    let top = SessionSpec { name: "top".to_owned(), queue: Some(queue), ..iops(1) };
+    rig.sessions.put(rig.now, &top).unwrap();
+    rig.limit(SessionSpec { queue: Some(queue), ..below_top(iops(1000)) });
     (rig, (admin, io))
+}
+
+fn below_top(spec: SessionSpec) -> SessionSpec {
+    SessionSpec { parent: Some("top".to_owned()), ..spec }
 }
 
 /// Ends the connections of a host, as a failed network does.
@@ -33,7 +29,7 @@ fn lose(rig: &mut Rig, (admin, io): (usize, usize)) {
     for peer in [admin, io] {
         rig.cut(peer, "lost");
         while rig.end_oldest() {}
-        assert!(rig.peers[peer].ended.is_some());
+        assert!(rig.ended(peer).is_some());
     }
 }
 
@@ -84,13 +80,7 @@ fn d1_resent_commands_bypass_the_limit_and_later_ones_wait_for_the_debt() {
 #[test]
 fn d1_resent_write_zeroes_leave_no_debt_for_their_length() {
     let (mut rig, here) = limited(1000);
-    let bytes = SessionSpec {
-        name: "low".to_owned(),
-        parent: Some("top".to_owned()),
-        bandwidth: Rate::per_second(4096),
-        ..SessionSpec::default()
-    };
-    rig.sessions.put(rig.now, &bytes).unwrap();
+    rig.limit(below_top(bandwidth(4096)));
     let (admin, io) = reconnect(&mut rig, here);
     let zeroes = io_command(opcode::io::WRITE_ZEROES, DRIVE, 0, 256);
     let again = rig.submit(io, zeroes, None, 0);
@@ -115,15 +105,6 @@ fn d1_resent_commands_bypass_the_full_queue_of_their_session() {
     assert_eq!(at_once(&mut rig, io, 20), 20);
     rig.pass(2_000 * MS);
     assert!(!rig.end_oldest(), "the others wait for the debt");
-}
-
-#[test]
-fn d1_commands_after_identify_wait_for_their_limit() {
-    let (mut rig, here) = limited(1000);
-    let (admin, io) = reconnect(&mut rig, here);
-    assert_eq!(at_once(&mut rig, io, 5), 5);
-    assert!(rig.call(admin, commands::identify(1, 0), None, 4096).0.is_success());
-    assert_eq!(at_once(&mut rig, io, 20), 0);
 }
 
 #[test]

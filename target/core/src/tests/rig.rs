@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -118,9 +119,9 @@ fn sessions(queue: u32) -> Sessions {
     let caps = Caps { operations: 1000, payload: 1 << 20 };
     let root = RootSpec { caps, bounded: true, queue };
     let mut sessions = Sessions::new(&root);
-    let named = |name: &str| SessionSpec { name: name.to_owned(), ..SessionSpec::default() };
-    let limited = SessionSpec { iops: Rate::per_second(1000), ..named("limited") };
-    sessions.apply(Nanos(0), &root, &[named("other"), limited]).unwrap();
+    let named = |name: &str, spec| SessionSpec { name: name.to_owned(), ..spec };
+    let specs = [named("other", SessionSpec::default()), named("limited", iops(1000))];
+    sessions.apply(Nanos(0), &root, &specs).unwrap();
     sessions
 }
 
@@ -154,28 +155,18 @@ pub(super) fn write(nsid: u32, lba: u64, blocks: u32) -> Sqe {
 
 /// Makes a command name its class itself.
 pub(super) fn of_class(class: Class, sqe: Sqe) -> Sqe {
-    let bits: u32 = match class {
-        Class::Urgent => 0x300,
-        Class::High => 0x200,
-        Class::Medium => 0x100,
-        Class::Low => 0,
-    };
-    Sqe { cdw13: bits.into(), ..sqe }
+    // CDW13 9:8: from 0, Low, to 3, Urgent.
+    Sqe { cdw13: U32::new((class as u32) << 8), ..sqe }
 }
 
-/// Makes Get Log Page of `bytes` bytes.
-pub(super) fn log_page(page: u32, bytes: u32) -> Sqe {
-    let cdw10 = U32::new(page | (bytes / 4 - 1) << 16);
-    let nsid = U32::new(u32::MAX);
-    Sqe { opcode: opcode::admin::GET_LOG_PAGE, nsid, cdw10, ..Sqe::default() }
+/// Makes the specification of a session with a limit on commands a second.
+pub(super) fn iops(rate: u64) -> SessionSpec {
+    SessionSpec { iops: Rate::per_second(rate), ..SessionSpec::default() }
 }
 
-/// Makes Set Features, Host Behavior Support: the host honours Command Retry Delays (ACRE).
-pub(super) fn enable_acre() -> (Sqe, Vec<u8>) {
-    let mut data = vec![0; 512];
-    data[0] = 1;
-    let sqe = Sqe { opcode: opcode::admin::SET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() };
-    (sqe, data)
+/// Makes the specification of a session with a limit on bytes a second.
+pub(super) fn bandwidth(rate: u64) -> SessionSpec {
+    SessionSpec { bandwidth: Rate::per_second(rate), ..SessionSpec::default() }
 }
 
 /// Makes Abort of a command of an I/O queue.
@@ -190,6 +181,11 @@ pub(super) fn abort(qid: u16, cid: u16) -> Sqe {
 /// Returns the code and type of a status alone.
 pub(super) fn kind(status: Status) -> Status {
     Status::from_bits(status.bits() & 0x7ff)
+}
+
+/// Returns a status, whether or not the error log says more about it (bit 13 of its field).
+pub(super) fn without_more(status: Status) -> Status {
+    Status::from_bits(status.bits() & !(1 << 13))
 }
 
 /// Returns the retry delay (CRD) that a status names, 1 to 3; 0: none.
@@ -269,6 +265,12 @@ impl Rig {
         self.change_rules(|rules| rules.tenant = tenant);
     }
 
+    /// Charges all commands to a session of this specification.
+    pub(super) fn limit(&mut self, spec: SessionSpec) {
+        self.sessions.put(self.now, &SessionSpec { name: "own".to_owned(), ..spec }).unwrap();
+        self.charge_to("own");
+    }
+
     /// Changes the service, and runs until nothing happens any more.
     pub(super) fn serve<R>(&mut self, change: impl FnOnce(Nanos, &mut Service) -> R) {
         let now = self.now;
@@ -313,7 +315,7 @@ impl Rig {
 
     /// Enables Command Retry Delays for a host by its admin queue.
     pub(super) fn honour_delays(&mut self, admin: usize) {
-        let (sqe, data) = enable_acre();
+        let (sqe, data) = commands::honour_retry_delays();
         assert!(self.call(admin, sqe, Some(data), 0).0.is_success());
     }
 
@@ -345,6 +347,11 @@ impl Rig {
         cid
     }
 
+    /// Queues reads of single blocks; their identifiers.
+    pub(super) fn queue_reads(&mut self, peer: usize, nsid: u32, lbas: Range<u64>) -> Vec<u16> {
+        lbas.map(|lba| self.queue(peer, read(nsid, lba, 1), None, 512)).collect()
+    }
+
     /// Submits reads of 64 KiB each of memory, and runs; their identifiers.
     pub(super) fn submit_reads(&mut self, count: u64) -> Vec<u16> {
         let lbas = (0..count).map(|n| n * 128);
@@ -359,13 +366,39 @@ impl Rig {
 
     /// Writes blocks, reads them again, and returns the bytes read. Ends all commands in the drive meanwhile.
     pub(super) fn write_and_read(&mut self, nsid: u32, lba: u64, data: &[u8]) -> Vec<u8> {
-        let bytes = u32::try_from(data.len()).unwrap();
-        let cid = self.submit(1, write(nsid, lba, bytes / 512), Some(data.to_vec()), 0);
+        let blocks = u32::try_from(data.len() / 512).unwrap();
+        let cid = self.submit(1, write(nsid, lba, blocks), Some(data.to_vec()), 0);
         while self.end_oldest() {}
         assert_eq!(self.answer(1, cid), Some(Status::SUCCESS));
-        let cid = self.submit(1, read(nsid, lba, bytes / 512), None, bytes);
+        self.content(1, nsid, lba, blocks)
+    }
+
+    /// Returns why a connection has ended; `None`: it has not.
+    pub(super) fn ended(&self, peer: usize) -> Option<&str> {
+        self.peers[peer].ended.as_deref()
+    }
+
+    /// Reads blocks. Ends all commands in the drive meanwhile.
+    pub(super) fn content(&mut self, peer: usize, nsid: u32, lba: u64, blocks: u32) -> Vec<u8> {
+        let cid = self.submit(peer, read(nsid, lba, blocks), None, blocks * 512);
         while self.end_oldest() {}
-        self.data(1, cid).to_vec()
+        assert_eq!(self.answer(peer, cid), Some(Status::SUCCESS));
+        self.data(peer, cid).to_vec()
+    }
+
+    /// Reads the first bytes of a log page by the first admin queue.
+    pub(super) fn log_page(&mut self, page: u8, bytes: u32) -> Vec<u8> {
+        let cid = self.submit(0, commands::log_page(page, 0, bytes), None, bytes);
+        assert_eq!(self.answer(0, cid), Some(Status::SUCCESS), "{bytes} bytes of page {page}");
+        self.data(0, cid).to_vec()
+    }
+
+    /// Aborts a command of an I/O queue. Returns whether the target says that it was aborted.
+    pub(super) fn abort(&mut self, admin: usize, qid: u16, cid: u16) -> bool {
+        let (status, result) = self.call(admin, abort(qid, cid), None, 0);
+        assert!(status.is_success(), "{status}");
+        // Bit 0 of the result is set where the command was not aborted.
+        result & 1 == 0
     }
 
     /// Starts a write of 32 KiB to the drive whose data the host does not send. Returns the command's identifier.
@@ -379,9 +412,8 @@ impl Rig {
     pub(super) fn add_hosts_that_hold_memory(&mut self) -> Vec<usize> {
         let hosts: Vec<usize> = (0..4).map(|_| self.add_host()).collect();
         for &host in &hosts {
-            for n in 0..4 {
-                self.queue(host, write(DRIVE, n * 128, 128), Some(vec![7; 64 << 10]), 0);
-            }
+            let data = || Some(vec![7; 64 << 10]);
+            (0..4).for_each(|n| _ = self.queue(host, write(DRIVE, n * 128, 128), data(), 0));
             self.run_until_asked(host);
         }
         let states = self.states();

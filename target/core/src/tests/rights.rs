@@ -24,6 +24,13 @@ fn most(class: Class) -> HostRights {
     HostRights { max_class: Some(class), ..HostRights::default() }
 }
 
+/// Makes a command with this opcode, whose lowest bits name the direction of its data.
+fn any_command(opcode: u8, nsid: u32, lba: u64, blocks: u32) -> (Sqe, Option<Vec<u8>>, u32) {
+    let data = (opcode & 0b11 == 1).then(|| vec![9; blocks as usize * 512]);
+    let reads = if opcode & 0b11 == 2 { blocks * 512 } else { 0 };
+    (io(opcode, nsid, lba, blocks), data, reads)
+}
+
 proptest! {
     #[test]
     fn nothing_that_a_reader_sends_writes(
@@ -42,16 +49,12 @@ proptest! {
         for (any, lba, blocks, drive) in commands {
             let nsid = if drive { DRIVE } else { MEMORY };
             for opcode in [any, known] {
-                let data = (opcode & 0b11 == 1).then(|| vec![9; blocks as usize * 512]);
-                let length = if opcode & 0b11 == 2 { blocks * 512 } else { 0 };
-                // A command that changes blocks would need its deallocate bit in CDW11.
-                let sqe = match opcode {
-                    opcode::io::DATASET_MANAGEMENT => {
-                        Sqe { cdw10: 0.into(), cdw11: 4.into(), ..io(opcode, nsid, 0, 1) }
-                    }
-                    _ => io(opcode, nsid, lba, blocks),
-                };
-                let cid = rig.submit(1, sqe, data, length);
+                let (mut sqe, data, reads) = any_command(opcode, nsid, lba, blocks);
+                if opcode == opcode::io::DATASET_MANAGEMENT {
+                    // One range, and the bit that deallocates.
+                    (sqe.cdw10, sqe.cdw11, sqe.cdw12) = (0.into(), 4.into(), 0.into());
+                }
+                let cid = rig.submit(1, sqe, data, reads);
                 while rig.end_oldest() {}
                 let refused = rig.answer(1, cid) == Some(Status::WRITE_PROTECTED.dnr().more());
                 prop_assert!(refused || opcode != known, "{:?}", rig.answer(1, cid));
@@ -59,9 +62,7 @@ proptest! {
         }
         allow(&mut rig, HostRights::default());
         for nsid in [MEMORY, DRIVE] {
-            let cid = rig.submit(1, read(nsid, 0, 80), None, 80 * 512);
-            while rig.end_oldest() {}
-            prop_assert!(rig.data(1, cid) == [7; 80 * 512], "what was written before stays");
+            prop_assert!(rig.content(1, nsid, 0, 80) == [7; 80 * 512], "what was written stays");
         }
     }
 
@@ -72,9 +73,8 @@ proptest! {
         let mut rig = Rig::new(&Plan::default());
         allow(&mut rig, HostRights { namespaces: Some([MEMORY].into()), ..HostRights::default() });
         for opcode in opcodes.into_iter().filter(|opcode| *opcode != opcode::FABRICS) {
-            let data = (opcode & 0b11 == 1).then(|| vec![9; 512]);
-            let length = if opcode & 0b11 == 2 { 512 } else { 0 };
-            let cid = rig.submit(1, io(opcode, DRIVE, 0, 1), data, length);
+            let (sqe, data, reads) = any_command(opcode, DRIVE, 0, 1);
+            let cid = rig.submit(1, sqe, data, reads);
             // The More bit says that the log has an entry, of which there are some in a second.
             let status = rig.answer(1, cid).map(kind);
             prop_assert_eq!(status, Some(kind(Status::INVALID_NAMESPACE)), "{}", opcode);
@@ -110,9 +110,8 @@ proptest! {
 #[test]
 fn commands_that_wait_have_the_class_that_their_host_may_have_when_their_turn_comes() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
-    for lba in 0..3 {
-        rig.submit(1, of_class(Class::High, read(DRIVE, lba, 1)), None, 512);
-    }
+    let high = |lba| of_class(Class::High, read(DRIVE, lba, 1));
+    (0..3).for_each(|lba| _ = rig.submit(1, high(lba), None, 512));
     allow(&mut rig, most(Class::Low));
     // Any input makes the queue check its rights again.
     rig.call(1, read(MEMORY, 0, 1), None, 512);

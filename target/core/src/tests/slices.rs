@@ -6,7 +6,7 @@ use fabric::nvm::{IoCommand, LbaRange};
 use fabric::nvme::{Sqe, Status, opcode};
 use zerocopy::little_endian::U32;
 
-use super::rig::{BLOCKS, DRIVE, MEMORY, Plan, Rig, abort, io, read, write};
+use super::rig::{BLOCKS, DRIVE, MEMORY, Plan, Rig, abort, io, read, without_more, write};
 
 /// Blocks of a slice at a drive, in the rig: 1 MiB.
 const SLICE: u32 = 2048;
@@ -15,11 +15,6 @@ fn zeroes(nsid: u32, blocks: u32) -> Sqe {
     // FUA, CDW12 bit 30.
     let sqe = io(opcode::io::WRITE_ZEROES, nsid, 0, blocks);
     Sqe { cdw12: U32::new(sqe.cdw12.get() | 1 << 30), ..sqe }
-}
-
-/// A status, whether or not the error log says more about it (bit 13 of its field).
-fn without_more(status: Status) -> Status {
-    Status::from_bits(status.bits() & !(1 << 13))
 }
 
 /// Returns the blocks of the commands in the drive.
@@ -114,13 +109,9 @@ fn next_large_command_replaces_aborted_one() {
         (0..6).map(|_| rig.submit(1, zeroes(DRIVE, 2 * SLICE), None, 0)).collect();
     assert_eq!(rig.states(), [("slicing", 2), ("slice_turn", 3), ("slice_in_device", 1)]);
     // Three wait for their turn, the fifth has not begun, and the first has a slice in the drive.
-    for aborted in [1, 2, 3, 4, 0] {
-        rig.submit(0, abort(1, large[aborted]), None, 0);
-    }
+    [1, 2, 3, 4, 0].into_iter().for_each(|at| _ = rig.submit(0, abort(1, large[at]), None, 0));
     rig.end_oldest();
-    for aborted in &large[..5] {
-        assert_eq!(rig.answer(1, *aborted), Some(Status::ABORT_REQUESTED));
-    }
+    assert!(large[..5].iter().all(|cid| rig.answer(1, *cid) == Some(Status::ABORT_REQUESTED)));
     assert_eq!(lbas_in_drive(&mut rig), [0]);
     rig.end_oldest();
     assert_eq!(lbas_in_drive(&mut rig), [u64::from(SLICE)]);
@@ -137,9 +128,7 @@ fn large_commands_outlive_aborted_ones() {
     let large: Vec<u16> =
         (0..6).map(|_| rig.submit(1, zeroes(DRIVE, 2 * SLICE), None, 0)).collect();
     assert_eq!(rig.states(), [("in_device", 1), ("slicing", 2), ("slice_turn", 4)]);
-    for cid in &large[..4] {
-        rig.submit(0, abort(1, *cid), None, 0);
-    }
+    large[..4].iter().for_each(|cid| _ = rig.submit(0, abort(1, *cid), None, 0));
     while rig.end_oldest() {}
     assert_eq!(rig.answer(1, large[4]), Some(Status::SUCCESS));
     assert_eq!(rig.answer(1, large[5]), Some(Status::SUCCESS));
@@ -153,30 +142,33 @@ fn large_commands_of_lost_drive_are_answered() {
         (0..9).map(|_| rig.submit(1, zeroes(DRIVE, 2 * SLICE), None, 0)).collect();
     rig.lose_drive();
     rig.end_oldest();
-    for cid in large {
-        assert!(rig.answer(1, cid).is_some());
-    }
+    assert!(large.iter().all(|cid| rig.answer(1, *cid).is_some()));
     assert_eq!(rig.states(), []);
 }
 
 #[test]
-fn a_large_write_zeroes_in_memory_is_sliced_too() {
-    for stages in [true, false] {
-        // 8 MiB is less than a slice there: with slices of 1 KiB, it is more.
-        let mut rig = Rig::new(&Plan { stages, slice: 1 << 10, ..Plan::default() });
+fn large_commands_to_memory_interleave_with_others() {
+    let all = u32::try_from(BLOCKS).unwrap() - 1;
+    let (sqe, ranges) = deallocate(MEMORY, 0, all);
+    for (case, stages, slice, (sqe, data), blocks, least) in [
+        // With turns, and without; 512 KiB in slices of 4 KiB.
+        ("Write Zeroes", true, 1 << 10, (zeroes(MEMORY, 1 << 10), None), 1 << 10, 9),
+        ("Write Zeroes", false, 1 << 10, (zeroes(MEMORY, 1 << 10), None), 1 << 10, 9),
+        // 64 MiB in slices of 4 MiB.
+        ("deallocation", true, 1 << 20, (sqe, Some(ranges)), all, 5),
+    ] {
+        let mut rig = Rig::new(&Plan { stages, slice, ..Plan::default() });
         let other = rig.connect_queue(2);
-        let blocks = 1 << 10;
-        let last = u64::from(blocks) - 1;
-        for lba in [0, last, last + 1] {
+        let lbas = [0, u64::from(blocks) - 1, blocks.into()];
+        for lba in lbas {
             assert!(rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0).0.is_success());
         }
-        let large = rig.queue(1, zeroes(MEMORY, blocks), None, 0);
+        let large = rig.queue(1, sqe, data, 0);
         let between = reads_until_answered(&mut rig, other, large);
-        assert!(between > 8, "{between} reads went between slices");
-        for (lba, byte) in [(0, 0), (last, 0), (last + 1, 9)] {
-            let cid = rig.submit(1, read(MEMORY, lba, 1), None, 512);
-            assert!(rig.data(1, cid).iter().all(|seen| *seen == byte), "block {lba}");
-        }
+        assert!(between >= least, "{case}: {between} reads went between slices");
+        let content = lbas.map(|lba| rig.content(1, MEMORY, lba, 1));
+        assert_eq!(content, [0, 0, 9].map(|byte| vec![byte; 512]), "{case}");
+        assert_eq!(rig.states(), []);
     }
 }
 
@@ -202,9 +194,7 @@ fn abort_between_slices(rig: &mut Rig, sqe: Sqe, data: Option<Vec<u8>>) {
     assert_eq!(rig.answer(0, aborts[0]), None, "a slice is in the drive");
     rig.end_oldest();
     assert_eq!(rig.answer(1, large), Some(Status::ABORT_REQUESTED));
-    for cid in aborts {
-        assert_eq!(rig.result(0, cid), Some(0), "it was aborted");
-    }
+    assert!(aborts.iter().all(|cid| rig.result(0, *cid) == Some(0)), "it was aborted");
     assert!(!rig.end_oldest(), "no slice follows");
     assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
     let after = rig.submit(1, zeroes(DRIVE, 1), None, 0);
@@ -260,29 +250,9 @@ fn no_slice_follows_when_the_connection_ends() {
     let mut rig = Rig::new(&Plan::default());
     rig.submit(1, zeroes(DRIVE, 4 * SLICE), None, 0);
     rig.cut(1, "the host has gone");
-    assert_eq!(rig.peers[1].ended, None, "a slice is in the drive");
+    assert_eq!(rig.ended(1), None, "a slice is in the drive");
     assert!(rig.end_oldest() && !rig.end_oldest(), "no slice follows");
-    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
-    assert_eq!(rig.states(), []);
-}
-
-#[test]
-fn a_large_deallocation_lets_others_go_between_its_slices() {
-    let mut rig = Rig::new(&Plan::default());
-    let other = rig.connect_queue(2);
-    for lba in [0, BLOCKS - 1] {
-        let (status, _) = rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0);
-        assert!(status.is_success());
-    }
-    let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
-    let large = rig.queue(1, sqe, Some(ranges), 0);
-    let between = reads_until_answered(&mut rig, other, large);
-    // 64 MiB in slices of 4 MiB.
-    assert!(between >= 5, "{between} reads went between slices");
-    for lba in [0, BLOCKS - 1] {
-        let cid = rig.submit(1, read(MEMORY, lba, 1), None, 512);
-        assert!(rig.data(1, cid).iter().all(|byte| *byte == 0), "block {lba}");
-    }
+    assert_eq!(rig.ended(1), Some("the host has gone"));
     assert_eq!(rig.states(), []);
 }
 
@@ -293,7 +263,7 @@ fn a_large_deallocation_ends_with_its_connection() {
     rig.queue(1, sqe, Some(ranges), 0);
     rig.turn();
     rig.cut(1, "the host has gone");
-    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
+    assert_eq!(rig.ended(1), Some("the host has gone"));
     assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
 }
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::limit::{Rate, Rates};
 use arbitration::session::SessionSpec;
-use fabric::Nanos;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, of_class, read};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, bandwidth, io, iops, of_class, read};
 use crate::testing::wire::Carrier;
 use crate::trace::{Part, TraceFilter, TracedCommand};
 
@@ -24,24 +23,14 @@ fn trace(rig: &mut Rig, filter: TraceFilter) {
     rig.core.trace(Some(Arc::new(filter)));
 }
 
-/// Charges all commands to a session of this specification.
-fn limit(rig: &mut Rig, spec: SessionSpec) {
-    rig.sessions.put(rig.now, &SessionSpec { name: "own".to_owned(), ..spec }).unwrap();
-    rig.charge_to("own");
-}
-
 /// Lets `ms` ms pass in steps of 1 ms. In each, the drive ends the commands that `ends` says, at most, and each command
 /// that is answered took as long as its trace says.
 fn run(rig: &mut Rig, ms: u64, ends: usize) -> Vec<TracedCommand> {
     let mut times = HashMap::new();
     let begun = rig.now;
     for _ in 0..ms {
-        rig.now = Nanos(rig.now.0 + MS);
-        rig.run();
-        let mut left = ends;
-        while left > 0 && rig.end_oldest() {
-            left -= 1;
-        }
+        rig.pass(MS);
+        let _ = (0..ends).take_while(|_| rig.end_oldest()).count();
         for peer in 1..rig.peers.len() {
             for cid in &rig.peers[peer].order {
                 times.entry((rig.peers[peer].key.id(0), *cid)).or_insert(rig.now);
@@ -73,24 +62,20 @@ fn assert_main(commands: &[TracedCommand], part: Part) {
     assert!(main == part && share >= 90, "{main:?} has {share} %: {last:?}");
 }
 
-fn rate(n: u64) -> Option<Rate> {
-    Rate::per_second(n)
-}
-
 #[test]
 fn limits_of_session_are_named_with_the_session() {
-    let iops = SessionSpec { iops: rate(1000), ..SessionSpec::default() };
-    let bandwidth = SessionSpec { bandwidth: rate(512_000), ..SessionSpec::default() };
-    let reads = Rates { iops: None, bandwidth: rate(512_000) };
-    let reads = SessionSpec { reads, ..SessionSpec::default() };
+    let reads = Rates { iops: None, bandwidth: Rate::per_second(512_000) };
+    let specs = [
+        (iops(1000), Part::Iops),
+        (bandwidth(512_000), Part::Bandwidth),
+        (SessionSpec { reads, ..SessionSpec::default() }, Part::Bandwidth),
+    ];
     for carrier in [Carrier::Tcp, Carrier::Rdma] {
         for nsid in [MEMORY, DRIVE] {
-            for (spec, part) in
-                [(&iops, Part::Iops), (&bandwidth, Part::Bandwidth), (&reads, Part::Bandwidth)]
-            {
+            for (spec, part) in specs.clone() {
                 let mut rig = traced(&Plan { carrier, ..Plan::default() });
-                limit(&mut rig, spec.clone());
-                (0..60).for_each(|lba| _ = rig.queue(1, read(nsid, lba, 1), None, 512));
+                rig.limit(spec);
+                rig.queue_reads(1, nsid, 0..60);
                 let commands = run(&mut rig, 70, usize::MAX);
                 assert_eq!(commands.len(), 60, "{carrier:?} {nsid} {part:?}");
                 assert_main(&commands, part);
@@ -105,8 +90,8 @@ fn limits_of_session_are_named_with_the_session() {
 fn credits_are_named() {
     let mut rig = traced(&Plan::default());
     // One per cent of 1000: ten commands at a time.
-    limit(&mut rig, SessionSpec { operations: Some(1), ..SessionSpec::default() });
-    (0..30).for_each(|lba| _ = rig.queue(1, read(DRIVE, lba, 1), None, 512));
+    rig.limit(SessionSpec { operations: Some(1), ..SessionSpec::default() });
+    rig.queue_reads(1, DRIVE, 0..30);
     rig.run();
     run(&mut rig, 50, 0);
     let commands = run(&mut rig, 30, 10);
@@ -117,7 +102,7 @@ fn credits_are_named() {
 #[test]
 fn window_is_named_alone_and_order_beside_others() {
     let mut rig = traced(&Plan { window: 1, ..Plan::default() });
-    (0..20).for_each(|lba| _ = rig.queue(1, read(DRIVE, lba, 1), None, 512));
+    rig.queue_reads(1, DRIVE, 0..20);
     let commands = run(&mut rig, 20, 1);
     assert_main(&commands, Part::Window);
     let other = rig.add_host();
@@ -200,7 +185,7 @@ fn network_is_named_for_r2ts_and_replies() {
 #[test]
 fn input_that_is_not_read_is_named() {
     let mut rig = traced(&Plan { queue: 4, window: 1, ..Plan::default() });
-    (0..20).for_each(|lba| _ = rig.queue(1, read(DRIVE, lba, 1), None, 512));
+    rig.queue_reads(1, DRIVE, 0..20);
     let commands = run(&mut rig, 30, 1);
     assert_eq!(commands.len(), 20);
     let last = commands.last().unwrap();
@@ -211,7 +196,7 @@ fn input_that_is_not_read_is_named() {
 #[test]
 fn sliced_command_is_traced_as_one() {
     let mut rig = traced(&Plan { slice: 4096, ..Plan::default() });
-    rig.queue(1, super::rig::io(fabric::nvme::opcode::io::WRITE_ZEROES, DRIVE, 0, 64), None, 0);
+    rig.queue(1, io(fabric::nvme::opcode::io::WRITE_ZEROES, DRIVE, 0, 64), None, 0);
     let commands = run(&mut rig, 20, 1);
     assert_eq!(commands.len(), 1);
     assert_main(&commands, Part::Device);
@@ -249,9 +234,7 @@ fn filter_selects_host_namespace_class_and_time() {
 fn commands_beyond_the_rate_are_counted_and_not_traced() {
     let mut rig = traced(&Plan::default());
     for round in 0..100 {
-        for _ in 0..100 {
-            rig.queue(1, read(MEMORY, round, 1), None, 512);
-        }
+        (0..100).for_each(|_| _ = rig.queue(1, read(MEMORY, round, 1), None, 512));
         rig.run();
         rig.peers[1].forget();
     }
@@ -282,7 +265,7 @@ fn nothing_is_traced_before_begin_and_after_end() {
 #[test]
 fn commands_of_ended_connections_are_forgotten() {
     let mut rig = traced(&Plan { window: 1, ..Plan::default() });
-    (0..9).for_each(|lba| _ = rig.queue(1, read(DRIVE, lba, 1), None, 512));
+    rig.queue_reads(1, DRIVE, 0..9);
     run(&mut rig, 1, 0);
     rig.cut(1, "lost");
     assert_eq!(run(&mut rig, 5, 9).len(), 0);

@@ -4,47 +4,59 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use arbitration::Class;
-use fabric::host::commands::{deallocate, identify};
-use fabric::nvme::{Sqe, Status, opcode};
+use fabric::host::commands::{deallocate, identify, keep_alive};
+use fabric::nvme::{Sqe, opcode};
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, log_page, of_class, read};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, of_class, read};
+
+/// Number of commands that a host has for the target at once.
+const MANY: usize = 30;
+
+/// Forgets the answers of a host, which has so many commands for the target then.
+fn submit_many(rig: &mut Rig, peer: usize, command: &(Sqe, Option<Vec<u8>>, u32)) {
+    rig.peers[peer].order.clear();
+    let (sqe, data, reads) = command;
+    (0..MANY).for_each(|_| _ = rig.queue(peer, *sqe, data.clone(), *reads));
+}
 
 /// Counts the answers that a host has.
 fn answers(rig: &Rig, peer: usize) -> usize {
     rig.peers[peer].order.len()
 }
 
+/// Returns how many of a host's many commands are answered in each turn.
+fn answers_by_turn(rig: &mut Rig, peer: usize) -> Vec<usize> {
+    let mut by_turns = Vec::new();
+    while by_turns.iter().sum::<usize>() < MANY {
+        let before = answers(rig, peer);
+        assert!(rig.turn(), "nothing happens any more: {by_turns:?}");
+        by_turns.push(answers(rig, peer) - before);
+    }
+    by_turns
+}
+
 #[test]
 fn hosts_that_send_many_admin_commands_at_once_take_turns() {
     let mut rig = Rig::new(&Plan::default());
-    let mut admin = vec![0];
-    admin.extend((0..5).map(|_| rig.add_host() - 1));
-    let before: Vec<usize> = admin.iter().map(|&peer| answers(&rig, peer)).collect();
-    for &peer in &admin {
-        for _ in 0..30 {
-            rig.queue(peer, identify(1, 0), None, 4096);
-        }
+    (0..5).for_each(|_| _ = rig.add_host());
+    // The admin queues of the six hosts.
+    let admin = [0, 2, 4, 6, 8, 10];
+    for peer in admin {
+        submit_many(&mut rig, peer, &(identify(1, 0), None, 4096));
     }
-    let mut most = 0;
-    let mut done = vec![0; admin.len()];
-    for turn in 0..100 {
-        rig.turn();
-        let now: Vec<usize> =
-            admin.iter().zip(&before).map(|(&peer, before)| answers(&rig, peer) - before).collect();
-        let sum: usize = now.iter().sum::<usize>() - done.iter().sum::<usize>();
-        most = most.max(sum);
+    let (mut most, mut done) = (0, [0; 6]);
+    while done != [MANY; 6] {
+        assert!(rig.turn(), "nothing happens any more: {done:?}");
+        let now = admin.map(|peer| answers(&rig, peer));
+        most = most.max(now.iter().sum::<usize>() - done.iter().sum::<usize>());
         // Answers are on their way for a turn.
-        let waiting = now.iter().filter(|&&had| had < 30);
+        let waiting = now.iter().filter(|&&had| had < MANY);
         let (least, largest) = (waiting.clone().min(), waiting.max());
         if let (Some(least), Some(largest)) = (least, largest) {
-            assert!(largest - least <= 16, "turn {turn}: {now:?}");
+            assert!(largest - least <= 16, "{now:?}");
         }
         done = now;
-        if done.iter().all(|&had| had == 30) {
-            break;
-        }
     }
-    assert_eq!(done, [30; 6], "each host has all of its answers");
     assert!((8..=24).contains(&most), "{most} commands in one turn");
 }
 
@@ -54,83 +66,49 @@ fn an_address_in_either_form_has_one_part_of_each_turn() {
     let (crowd, other) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
     let forms = [IpAddr::from(crowd), crowd.to_ipv6_mapped().into(), other.into()];
     let peers: Vec<usize> = (0..9).map(|n| rig.discover(forms[n % 3])).collect();
-    let had = |rig: &Rig, forms: &[usize]| -> usize {
-        forms
-            .iter()
-            .flat_map(|form| peers.iter().skip(*form).step_by(3))
-            .map(|peer| answers(rig, *peer))
-            .sum()
-    };
-    let before = [had(&rig, &[0, 1]), had(&rig, &[2])];
-    let keep_alive = Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() };
     for &peer in &peers {
-        for _ in 0..30 {
-            rig.queue(peer, keep_alive, None, 0);
-        }
+        submit_many(&mut rig, peer, &(keep_alive(), None, 0));
     }
-    while had(&rig, &[2]) - before[1] < 90 {
+    let had = |rig: &Rig, form: usize| -> usize {
+        peers.iter().skip(form).step_by(3).map(|peer| answers(rig, *peer)).sum()
+    };
+    while had(&rig, 2) < 3 * MANY {
         assert!(rig.turn(), "nothing happens any more");
     }
-    let crowd = had(&rig, &[0, 1]) - before[0];
+    let crowd = had(&rig, 0) + had(&rig, 1);
     assert!((60..130).contains(&crowd), "{crowd} answers to one address, 90 to the other");
-}
-
-/// Sends sixty immediate commands of a host at once, each of 4 MiB or half of that. Returns how many were answered
-/// in each turn.
-fn zeroed_by_turns(plan: &Plan, command: impl Fn() -> (Sqe, Option<Vec<u8>>)) -> Vec<usize> {
-    let mut rig = Rig::new(plan);
-    for _ in 0..60 {
-        let (sqe, data) = command();
-        rig.queue(1, sqe, data, 0);
-    }
-    let mut by_turns = Vec::new();
-    let (before, mut had) = (answers(&rig, 1), 0);
-    while had < 60 {
-        assert!(rig.turn(), "{had} answers, and nothing happens any more");
-        let now = answers(&rig, 1) - before;
-        by_turns.push(now - had);
-        had = now;
-    }
-    by_turns
 }
 
 #[test]
 fn memory_that_is_zeroed_on_the_spot_is_zeroed_in_several_turns() {
-    let zeroes = || (io(opcode::io::WRITE_ZEROES, MEMORY, 0, 2 * 2048), None);
-    // With its ranges as data, a command goes another way.
-    let deallocate = || {
-        let (sqe, ranges) = deallocate(MEMORY, 0, 4 * 2048);
-        (sqe, Some(ranges))
-    };
+    let zeroes = (io(opcode::io::WRITE_ZEROES, MEMORY, 0, 2 * 2048), None, 0);
     for stages in [true, false] {
-        let plan = Plan { stages, ..Plan::default() };
-        let by_turns = [zeroed_by_turns(&plan, zeroes), zeroed_by_turns(&plan, deallocate)];
-        // 8 MiB for a host that was not in line and 16 MiB for hosts in line, or 4 MiB for commands in their turn
-        // at the device; and the last command.
-        for (mib, by_turns) in [2, 4].into_iter().zip(by_turns) {
+        // With its ranges as data, a command goes another way.
+        for (mib, command) in [(2, &zeroes), (4, &deallocation(4 * 2048))] {
+            let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
+            submit_many(&mut rig, 1, command);
+            let by_turns = answers_by_turn(&mut rig, 1);
+            // 8 MiB for a host that was not in line and 16 MiB for hosts in line, or 4 MiB for commands in their
+            // turn at the device; and the last command.
             let most = if stages { 4 / mib } else { 24 / mib } + 1;
             assert!(by_turns.iter().all(|&had| had <= most), "stages {stages}: {by_turns:?}");
         }
     }
 }
 
+fn deallocation(blocks: u32) -> (Sqe, Option<Vec<u8>>, u32) {
+    let (sqe, ranges) = deallocate(MEMORY, 0, blocks);
+    (sqe, Some(ranges), 0)
+}
+
 #[test]
 fn large_deallocations_have_a_few_slices_in_a_turn() {
     let mut rig = Rig::new(&Plan { stages: false, ..Plan::default() });
-    for _ in 0..60 {
-        // A slice of 4 MiB, and one of a block.
-        let (sqe, ranges) = deallocate(MEMORY, 0, 4 * 2048 + 1);
-        rig.queue(1, sqe, Some(ranges), 0);
-    }
-    let before = answers(&rig, 1);
-    let mut ended = 0;
-    while ended < 60 {
-        assert!(rig.turn(), "{ended} answers, and nothing happens any more");
-        let ends = answers(&rig, 1) - before;
-        // The last slice of one command, and the first of the next.
-        assert!(ends - ended <= 1, "{} ended in one turn", ends - ended);
-        ended = ends;
-    }
+    // A slice of 4 MiB, and one of a block.
+    submit_many(&mut rig, 1, &deallocation(4 * 2048 + 1));
+    // The last slice of one command, and the first of the next.
+    let by_turns = answers_by_turn(&mut rig, 1);
+    assert!(by_turns.iter().all(|&ended| ended <= 1), "{by_turns:?}");
 }
 
 #[test]
@@ -191,12 +169,11 @@ fn a_host_that_takes_its_answers_too_slowly_is_disconnected() {
     rig.submit(1, read(MEMORY, 0, 128), None, 64 << 10);
     // 30 s, and a second for each 64 KiB.
     rig.pass(30_900 * MS);
-    assert_eq!(rig.peers[1].ended, None);
+    assert_eq!(rig.ended(1), None);
     rig.pass_often(4, 100 * MS);
-    let why = rig.peers[1].ended.as_deref();
-    assert_eq!(why, Some("it takes its answers at less than 64 KiB a second"));
+    assert_eq!(rig.ended(1), Some("it takes its answers at less than 64 KiB a second"));
     assert_eq!(rig.core.buffers().0, 0);
-    assert!(rig.peers[idle].ended.is_none() && rig.peers[0].ended.is_none());
+    assert!(rig.ended(idle).is_none() && rig.ended(0).is_none());
 }
 
 #[test]
@@ -206,16 +183,13 @@ fn what_a_connection_is_told_at_its_end_waits_for_a_second() {
     // Bytes that no host may send.
     rig.peers[1].up().extend([0xff; 128]);
     rig.run();
-    let at = rig.core.idle_until().expect("nothing to do before");
-    assert!(at.0 - rig.now.0 <= 1000 * MS);
+    assert!(rig.core.idle_until().is_some_and(|at| at <= rig.now.after(1000 * MS)));
     rig.pass(990 * MS);
-    assert_eq!((rig.peers[1].shut_down, rig.peers[1].ended.clone()), (false, None));
-    let at = rig.core.idle_until().expect("nothing to do before");
-    assert_eq!(at.0 - rig.now.0, 10 * MS, "the reactor comes back for its end");
+    assert_eq!((rig.peers[1].shut_down, rig.ended(1)), (false, None));
+    assert_eq!(rig.core.idle_until(), Some(rig.now.after(10 * MS)), "it comes back for its end");
     rig.pass(10 * MS);
     assert!(rig.peers[1].shut_down);
-    let why = rig.peers[1].ended.as_deref().unwrap_or_default();
-    assert!(why.starts_with("it broke the protocol"), "{why}");
+    assert!(rig.ended(1).is_some_and(|why| why.starts_with("it broke the protocol")));
 }
 
 #[test]
@@ -231,9 +205,7 @@ fn while_memory_to_receive_into_is_short_connections_receive_chunk_by_chunk() {
     rig.turn();
     assert!((1..40).all(|peer| rig.receives_by_chunk(peer)));
     // It is short no more once nobody found none for a while.
-    for _ in 0..300 {
-        rig.turn();
-    }
+    (0..300).for_each(|_| _ = rig.turn());
     for peer in 1..40 {
         assert!(rig.call(peer, read(MEMORY, 0, 1), None, 512).0.is_success());
         assert!(!rig.receives_by_chunk(peer));
@@ -264,14 +236,11 @@ fn a_long_log_page_is_its_content_and_then_zeroes() {
     }
     // Error Information, with two entries; Firmware Slot Information, whose first bytes say something.
     for (page, length) in [(1, 192), (3, 512)] {
-        let short = rig.submit(0, log_page(page, length), None, length);
-        let content = rig.data(0, short).to_vec();
+        let mut content = rig.log_page(page, length);
         assert!(content[..128].iter().any(|&byte| byte != 0), "page {page}");
         for bytes in [516, 4096, 4096 + 128, 8 << 10, 60 << 10, 64 << 10] {
-            let long = rig.submit(0, log_page(page, bytes), None, bytes);
-            assert_eq!(rig.answer(0, long), Some(Status::SUCCESS), "{bytes} bytes");
-            let (seen, rest) = rig.data(0, long).split_at(content.len());
-            assert!(seen == content && rest.iter().all(|&byte| byte == 0), "{bytes} bytes");
+            content.resize(bytes as usize, 0);
+            assert!(rig.log_page(page, bytes) == content, "{bytes} bytes of page {page}");
         }
     }
 }

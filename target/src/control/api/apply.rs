@@ -52,6 +52,7 @@ mod tests {
     use serde_json::json;
 
     use crate::control::api::tests::{FILE, NQN, Rig};
+    use crate::serve::engine::Loss;
 
     /// Another configuration: a namespace more, a session, and no host.
     fn other() -> String {
@@ -102,11 +103,10 @@ mod tests {
         let rig = Rig::new();
         let before = rig.ask("config.show");
         rig.refuses("config.apply", json!({"text": "[targ"}), "invalid", "the configuration");
-        let hurt = format!("Namespace({NQN:?}, 1)");
-        rig.engine.hurt.lock().unwrap().push((hurt, "nqn.2026-01.io.x:h0".to_owned()));
+        rig.engine.add_hurt(&Loss::Namespace(NQN, 1), "nqn.2026-01.io.x:h0");
         let without = FILE.split("[[subsystem.namespace]]").next().unwrap();
         rig.refuses("config.apply", json!({"text": without}), "refused", "--force");
-        rig.store.full.store(true, std::sync::atomic::Ordering::Relaxed);
+        rig.store.set_full(true);
         assert!(rig.attempt("config.apply", json!({"text": other()})).is_err());
         assert_eq!(rig.ask("config.show"), before);
     }

@@ -1,6 +1,6 @@
 //! Tests of refusals of changes by which hosts would lose something.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sluice_config::AllowedHost;
 
 use super::tests::{NQN, Rig, with};
@@ -27,19 +27,23 @@ fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
     let rig = Rig::new();
     rig.call("host.any", json!({"subsystem": NQN, "allow": true}));
     for (loss, method, params) in cases {
-        let hurt = (1..=10).map(|i| (format!("{loss:?}"), format!("nqn.2026-01.io.x:h{i}")));
-        *rig.engine.hurt.lock().unwrap() = hurt.collect();
-        let before = rig.check_agreement();
-        let (kind, message) = rig.refused(method, params.clone());
-        assert_eq!(kind, "refused", "{method}");
-        let ending = "use --force (\"force\": true) to make the change anyway";
-        assert!(message.ends_with(ending), "{message}");
-        let hosts = "by 10 connected hosts: nqn.2026-01.io.x:h1, nqn.2026-01.io.x:h2, ";
-        assert!(message.contains(hosts) && message.contains(":h8 and 2 more;"), "{message}");
-        assert_eq!(rig.check_agreement(), before, "nothing was changed");
-        rig.call(method, with(params, json!({"force": true})));
-        assert_ne!(rig.check_agreement(), before, "{method} was done");
+        check_force(&rig, &loss, method, params);
     }
+}
+
+/// Checks that connected hosts prevent a change by which they lose something, and that the change can be forced. Returns
+/// the message of the refusal.
+pub(super) fn check_force(rig: &Rig, loss: &Loss<'_>, method: &str, params: Value) -> String {
+    (1..=10).for_each(|n| rig.engine.add_hurt(loss, &format!("nqn.2026-01.io.x:h{n}")));
+    let before = rig.check_agreement();
+    let hosts = "by 10 connected hosts: nqn.2026-01.io.x:h1, nqn.2026-01.io.x:h2, ";
+    let message = rig.refuses(method, params.clone(), "refused", hosts);
+    let ending = "use --force (\"force\": true) to make the change anyway";
+    assert!(message.contains(":h8 and 2 more;") && message.ends_with(ending), "{message}");
+    assert_eq!(rig.check_agreement(), before, "nothing was changed");
+    rig.call(method, with(params, json!({"force": true})));
+    assert_ne!(rig.check_agreement(), before, "{method} was done");
+    message
 }
 
 #[test]

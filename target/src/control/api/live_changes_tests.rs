@@ -105,8 +105,7 @@ fn a_revert_that_hurts_hosts_or_fails_changes_nothing() {
     let rig = Rig::of(FILE);
     rig.change();
     let listener = rig.control.live().current().listeners[1].endpoint();
-    let loss = format!("{:?}", crate::serve::engine::Loss::Listener(listener));
-    rig.engine.hurt.lock().unwrap().push((loss, "nqn.2026-01.io.x:h1".to_owned()));
+    rig.engine.add_hurt(&crate::serve::engine::Loss::Listener(listener), "nqn.2026-01.io.x:h1");
     for object in [json!({"object": "listener 127.0.0.1:4421"}), json!({})] {
         rig.refuses("config.revert", object, "refused", "127.0.0.1:4421");
     }

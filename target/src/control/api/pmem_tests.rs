@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use sluice_config::RegionConfig;
 
-use super::tests::{NQN, Rig, has, with};
+use super::force_tests::check_force;
+use super::tests::{NQN, Rig, has};
 use crate::control::store::Store;
 use crate::serve::engine::Loss;
 
@@ -150,32 +151,15 @@ fn what_connected_clients_would_lose_is_refused_by_name_unless_forced() {
     rig.call("region.add", json!({"name": "log", "size": 8192}));
     let smaller = RegionConfig { size: Some(4096), ..log.clone() };
     let other = RegionConfig { hosts: vec![HOST.into()], ..smaller.clone() };
-    let hurt = |from: &RegionConfig, to: Option<&RegionConfig>| {
-        let loss = format!("{:?}", Loss::Region(from, to));
-        *rig.engine.hurt.lock().unwrap() = vec![(loss, "nqn.2026-01.io.x:h3".to_owned())];
-    };
     let beyond = "they could no longer reach data beyond its new end";
+    let hosts = json!({"name": "log", "hosts": [HOST]});
     for (from, to, method, params, words) in [
         (&log, Some(&smaller), "region.set", json!({"name": "log", "size": 4096}), beyond),
-        (
-            &smaller,
-            Some(&other),
-            "region.set",
-            json!({"name": "log", "hosts": [HOST]}),
-            "they would lose it",
-        ),
+        (&smaller, Some(&other), "region.set", hosts, "they would lose it"),
         (&other, None, "region.remove", json!({"name": "log"}), "they would lose it"),
     ] {
-        hurt(from, to);
-        let before = rig.check_agreement();
-        let (kind, message) = rig.refused(method, params.clone());
-        assert_eq!(kind, "refused", "{method}: {message}");
-        let use_of = "region log is in use by 1 connected host: nqn.2026-01.io.x:h3; ";
-        assert!(message.contains(use_of) && message.contains(words), "{message}");
-        assert!(message.ends_with("(\"force\": true) to make the change anyway"), "{message}");
-        assert_eq!(rig.check_agreement(), before, "nothing was changed");
-        rig.call(method, with(params, json!({"force": true})));
-        assert_ne!(rig.check_agreement(), before, "{method} was done");
+        let message = check_force(&rig, &Loss::Region(from, to), method, params);
+        assert!(message.contains("region log is in use") && message.contains(words), "{message}");
     }
 }
 

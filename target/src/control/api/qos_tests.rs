@@ -6,7 +6,6 @@ use sluice_config::Limits;
 use sluice_config::testing::{rates, total};
 
 use super::tests::{NQN, Rig, has};
-use crate::control::store::Store;
 
 const HOST: &str = "nqn.2026-01.io.x:h0";
 
@@ -56,27 +55,6 @@ fn changes_take_effect_as_a_whole_and_survive_a_restart() {
     assert_eq!(config.qos.policies.len(), 2);
     assert_eq!(config.listeners[0].class, Some(arbitration::Class::Urgent));
     assert_eq!(config.subsystems[0].namespaces[0].class, Some(arbitration::Class::Low));
-}
-
-#[test]
-fn taking_everything_back_leaves_nothing_behind() {
-    let rig = Rig::new();
-    let before = rig.check_agreement();
-    rig.call("qos.set", json!({"weights": [9, 9, 9]}));
-    rig.call("session.add", json!({"name": "gold"}));
-    rig.call("session.reserve", json!({"session": namespace(), "time": "100 ms"}));
-    rig.call("session.set", json!({"name": NQN, "iops": 5}));
-    rig.call("qos.policy", json!({"host": HOST, "session": "gold"}));
-    rig.call("qos.listener", json!({"address": "127.0.0.1:4420", "class": "low"}));
-    assert_ne!(rig.check_agreement(), before);
-    rig.call("qos.set", json!({"weights": [3, 2, 1]}));
-    assert_eq!(rig.call("qos.policy", json!({"host": HOST}))["removed"], true);
-    rig.call("session.remove", json!({"name": "gold"}));
-    rig.call("session.release", json!({"session": namespace()}));
-    rig.call("session.remove", json!({"name": NQN}));
-    rig.call("qos.listener", json!({"address": "127.0.0.1:4420", "class": null}));
-    assert_eq!(rig.check_agreement(), before);
-    assert!(rig.store.objects().unwrap().is_empty());
 }
 
 #[test]

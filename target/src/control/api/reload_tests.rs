@@ -1,16 +1,15 @@
 //! Tests of the method `reload`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::json;
 use sluice_config::AllowedHost;
 
 use super::live_changes_tests::FILE;
 use super::test_engine::TestEngine;
-use super::tests::{FullStore, NQN, Rig, logged};
+use super::tests::{NQN, Rig, logged};
 use super::*;
-use crate::control::store::{Live, Store};
+use crate::control::store::{Live, MemoryStore, Store};
 use crate::serve::engine::Loss;
 use crate::serve::host_keys::HostKeys;
 use crate::serve::host_keys::tests::key_file;
@@ -64,9 +63,9 @@ fn what_cannot_be_done_changes_nothing() {
         *rig.engine.refuse_after.lock().unwrap() = Some(after);
         unchanged("everything is as it was", "system");
     }
-    rig.store.full.store(true, Relaxed);
+    rig.store.set_full(true);
     unchanged("no space left", "store");
-    rig.store.full.store(false, Relaxed);
+    rig.store.set_full(false);
     std::fs::remove_file(rig.file()).unwrap();
     unchanged("cannot read", "invalid");
     rig.edit(FILE);
@@ -169,7 +168,7 @@ fn what_only_a_restart_changes_is_named_each_time() {
 
 #[test]
 fn without_a_file_there_is_nothing_to_read() {
-    let live = Live::open(Config::default(), Arc::new(FullStore::default())).unwrap().0;
+    let live = Live::open(Config::default(), Arc::new(MemoryStore::default())).unwrap().0;
     let control = Control::new(Arc::new(TestEngine::default()), live);
     let failure = control.reload(false).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Invalid);
@@ -180,7 +179,6 @@ fn without_a_file_there_is_nothing_to_read() {
 fn what_connected_hosts_would_lose_is_refused_with_their_names() {
     let rig = Rig::of(FILE);
     let host = |n: u8| format!("nqn.2026-01.io.x:h{n}");
-    let hurt = |loss: &str, n| rig.engine.hurt.lock().unwrap().push((loss.to_owned(), host(n)));
     let refused = |words: &str| {
         let would = rig.call("reload", json!({ "check": true }));
         assert!(would["warnings"].to_string().contains(words), "{would}");
@@ -190,17 +188,16 @@ fn what_connected_hosts_would_lose_is_refused_with_their_names() {
         assert_eq!(rig.running(), before);
     };
     rig.edit(&FILE.replace("1 MiB", "8 KiB"));
-    hurt(&format!("Size({NQN:?}, 1, Some(8192))"), 3);
+    rig.engine.add_hurt(&Loss::Size(NQN, 1, Some(8192)), &host(3));
     refused(&host(3));
     rig.edit(&FILE.replace("nsid = 1", "nsid = 2"));
-    hurt(&format!("Namespace({NQN:?}, 1)"), 4);
+    rig.engine.add_hurt(&Loss::Namespace(NQN, 1), &host(4));
     refused(&host(4));
     // Only the access after all changes counts.
     let h0 = [AllowedHost::from(host(0))];
-    let access = |any, hosts| format!("{:?}", Loss::Access { nqn: NQN, any, hosts });
     rig.edit(&FILE.replace("hosts = [\"nqn.2026-01.io.x:h0\"]", "allow_any_host = true"));
     rig.ask("reload");
-    hurt(&access(false, &h0), 1);
+    rig.engine.add_hurt(&Loss::Access { nqn: NQN, any: false, hosts: &h0 }, &host(1));
     rig.edit(FILE);
     refused(&host(1));
     let (_, message) = rig.refused("reload", json!({}));
@@ -228,8 +225,7 @@ fn regions_change_with_the_file_and_what_clients_would_lose_is_refused() {
     let before = rig.check_agreement().pmem.regions;
     regions("");
     let log = before.iter().find(|region| region.name == "log").unwrap();
-    let loss = format!("{:?}", Loss::Region(log, None));
-    rig.engine.hurt.lock().unwrap().push((loss, "nqn.2026-01.io.x:h5".into()));
+    rig.engine.add_hurt(&Loss::Region(log, None), "nqn.2026-01.io.x:h5");
     rig.refuses("reload", json!({}), "refused", "region log is in use by 1");
     assert_eq!(rig.running().pmem.regions, before);
     let answer = rig.call("reload", json!({"force": true}));

@@ -1,6 +1,7 @@
 //! An engine for tests, with all its state in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -29,14 +30,14 @@ use crate::serve::workloads::WorkloadKey;
 use sluice_core::TraceFilter;
 use sluice_core::stats::{Histogram, HistogramSnapshot, IoSnapshot, IoStats};
 
+type Result<T = ()> = std::result::Result<T, EngineError>;
+
 /// An engine that keeps a configuration, and answers as a target that runs it.
 #[derive(Debug, Default)]
 pub(crate) struct TestEngine {
     pub(crate) config: Mutex<Config>,
     /// The file systems that files of namespaces are on.
     pub(crate) file_systems: Mutex<Vec<FileSystem>>,
-    /// The message with which the next change is refused.
-    pub(crate) refuse: Mutex<Option<String>>,
     /// The number of changes that succeed before one is refused.
     pub(crate) refuse_after: Mutex<Option<usize>>,
     /// Whether the end that was asked for is at once; `None` means that none was asked for.
@@ -82,16 +83,10 @@ impl TestEngine {
         Self { config: Mutex::new(config), ..Self::default() }
     }
 
-    fn change<T>(
-        &self,
-        act: impl FnOnce(&mut Config) -> Result<T, EngineError>,
-    ) -> Result<T, EngineError> {
+    fn change<T>(&self, act: impl FnOnce(&mut Config) -> Result<T>) -> Result<T> {
         std::thread::sleep(*self.slow.lock().unwrap());
         let hosts = self.host_keys.lock().unwrap().keys().cloned().collect();
         self.keys_at_changes.lock().unwrap().push(hosts);
-        if let Some(reason) = self.refuse.lock().unwrap().take() {
-            return Err(EngineError::System(reason));
-        }
         let mut left = self.refuse_after.lock().unwrap();
         if *left == Some(0) {
             *left = None;
@@ -108,85 +103,75 @@ impl TestEngine {
         Ok(value)
     }
 
-    fn inside<T>(
-        &self,
-        nqn: &str,
-        act: impl FnOnce(&mut Subsystem) -> Result<T, EngineError>,
-    ) -> Result<T, EngineError> {
-        self.change(|config| {
-            let found = config.subsystems.iter_mut().find(|s| s.nqn == nqn);
-            act(found.ok_or_else(|| EngineError::NotFound(nqn.into()))?)
-        })
+    fn inside<T>(&self, nqn: &str, act: impl FnOnce(&mut Subsystem) -> Result<T>) -> Result<T> {
+        self.change(|config| act(find(&mut config.subsystems, nqn, |s| s.nqn == nqn)?))
     }
 
-    fn set(&self, act: impl FnOnce(&mut Config)) -> Result<(), EngineError> {
+    fn set(&self, act: impl FnOnce(&mut Config)) -> Result {
         self.change(|config| {
             act(config);
             Ok(())
         })
     }
 
-    fn set_subsystem(
-        &self,
-        nqn: &str,
-        act: impl FnOnce(&mut Subsystem),
-    ) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
-            act(subsystem);
-            Ok(())
-        })
+    fn set_subsystem(&self, nqn: &str, act: impl FnOnce(&mut Subsystem)) -> Result {
+        self.change(|config| find(&mut config.subsystems, nqn, |s| s.nqn == nqn).map(act))
     }
 
-    fn set_listener(
-        &self,
-        endpoint: Endpoint,
-        act: impl FnOnce(&mut Listener),
-    ) -> Result<(), EngineError> {
+    fn set_listener(&self, endpoint: Endpoint, act: impl FnOnce(&mut Listener)) -> Result {
         self.change(|config| {
-            let listener = config.listeners.iter_mut().find(|l| l.endpoint() == endpoint);
-            act(listener.ok_or_else(|| EngineError::NotFound(endpoint.to_string()))?);
-            Ok(())
+            find(&mut config.listeners, endpoint, |l| l.endpoint() == endpoint).map(act)
         })
+    }
+
+    /// Makes a host lose something by a change.
+    pub(crate) fn add_hurt(&self, loss: &Loss<'_>, host: &str) {
+        self.hurt.lock().unwrap().push((format!("{loss:?}"), host.to_owned()));
     }
 }
 
-fn namespace_in(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, EngineError> {
-    let found = subsystem.namespaces.iter_mut().find(|n| n.nsid == Some(nsid));
-    found.ok_or_else(|| EngineError::NotFound(nsid.to_string()))
+/// Finds an entry of a list.
+fn find<T>(list: &mut [T], name: impl Display, is_it: impl Fn(&T) -> bool) -> Result<&mut T> {
+    let found = list.iter_mut().find(|entry| is_it(entry));
+    found.ok_or_else(|| EngineError::NotFound(name.to_string()))
 }
 
-fn exists(there: bool, what: impl Into<String>) -> Result<(), EngineError> {
-    if there { Err(EngineError::Exists(what.into())) } else { Ok(()) }
+/// Adds an entry that the list does not have yet.
+fn add<T>(list: &mut Vec<T>, new: T, name: impl Display, is_it: impl Fn(&T) -> bool) -> Result {
+    if list.iter().any(is_it) {
+        return Err(EngineError::Exists(name.to_string()));
+    }
+    list.push(new);
+    Ok(())
 }
 
-fn removed(before: usize, after: usize, what: impl Into<String>) -> Result<(), EngineError> {
-    if before == after { Err(EngineError::NotFound(what.into())) } else { Ok(()) }
+/// Removes an entry of a list.
+fn remove<T>(list: &mut Vec<T>, name: impl Display, is_it: impl Fn(&T) -> bool) -> Result {
+    find(list, name, &is_it)?;
+    list.retain(|entry| !is_it(entry));
+    Ok(())
+}
+
+fn namespace_in(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace> {
+    find(&mut subsystem.namespaces, nsid, |n| n.nsid == Some(nsid))
 }
 
 impl Engine for TestEngine {
-    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<String, EngineError> {
-        self.change(|config| {
-            exists(config.subsystems.iter().any(|s| s.nqn == subsystem.nqn), &subsystem.nqn)?;
-            config.subsystems.push(subsystem.clone());
-            Ok(serial(subsystem))
-        })
+    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<String> {
+        let (new, nqn) = (subsystem.clone(), &subsystem.nqn);
+        self.change(|config| add(&mut config.subsystems, new, nqn, |s| s.nqn == *nqn))?;
+        Ok(serial(subsystem))
     }
 
-    fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError> {
-        self.change(|config| {
-            let before = config.subsystems.len();
-            config.subsystems.retain(|s| s.nqn != nqn);
-            removed(before, config.subsystems.len(), nqn)
-        })
+    fn remove_subsystem(&self, nqn: &str) -> Result {
+        self.change(|config| remove(&mut config.subsystems, nqn, |s| s.nqn == nqn))
     }
 
-    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid, EngineError> {
-        self.inside(nqn, |subsystem| {
-            let nsid = namespace.nsid.expect("the control plane gives NSIDs");
-            exists(subsystem.namespaces.iter().any(|n| n.nsid == Some(nsid)), nsid.to_string())?;
-            subsystem.namespaces.push(namespace.clone());
-            Ok(uuid(nqn, namespace))
-        })
+    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<Uuid> {
+        let nsid = namespace.nsid.expect("the control plane gives NSIDs");
+        let new = namespace.clone();
+        self.inside(nqn, |s| add(&mut s.namespaces, new, nsid, |n| n.nsid == Some(nsid)))?;
+        Ok(uuid(nqn, namespace))
     }
 
     fn forget_identity(&self, nqn: &str, nsid: Option<u32>, keep: bool) {
@@ -215,15 +200,11 @@ impl Engine for TestEngine {
         removed.iter().filter(|(of, _)| of == nqn).map(|(_, nsid)| *nsid).collect()
     }
 
-    fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
-            let before = subsystem.namespaces.len();
-            subsystem.namespaces.retain(|n| n.nsid != Some(nsid));
-            removed(before, subsystem.namespaces.len(), nsid.to_string())
-        })
+    fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result {
+        self.inside(nqn, |s| remove(&mut s.namespaces, nsid, |n| n.nsid == Some(nsid)))
     }
 
-    fn resize_namespace(&self, nqn: &str, nsid: u32, new: Option<u64>) -> Result<u64, EngineError> {
+    fn resize_namespace(&self, nqn: &str, nsid: u32, new: Option<u64>) -> Result<u64> {
         self.inside(nqn, |subsystem| match &mut namespace_in(subsystem, nsid)?.backend {
             Backend::Null { size, .. } | Backend::Memory { size, .. } => {
                 *size = new.unwrap_or(*size);
@@ -259,67 +240,50 @@ impl Engine for TestEngine {
         lost.into_iter().map(|(_, lost)| ("nqn.2026-01.io.x:s0".to_owned(), lost)).collect()
     }
 
-    fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
+    fn add_listener(&self, listener: &Listener) -> Result {
         self.set(|config| config.listeners.push(listener.clone()))
     }
 
-    fn remove_listener(&self, endpoint: Endpoint) -> Result<(), EngineError> {
-        self.change(|config| {
-            let before = config.listeners.len();
-            config.listeners.retain(|l| l.endpoint() != endpoint);
-            removed(before, config.listeners.len(), endpoint.to_string())
-        })
+    fn remove_listener(&self, endpoint: Endpoint) -> Result {
+        self.change(|config| remove(&mut config.listeners, endpoint, |l| l.endpoint() == endpoint))
     }
 
-    fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
+    fn add_host(&self, nqn: &str, host: &AllowedHost) -> Result {
         self.set_subsystem(nqn, |subsystem| subsystem.hosts.push(host.clone()))
     }
 
-    fn set_host(&self, nqn: &str, host: &AllowedHost) -> Result<(), EngineError> {
+    fn set_host(&self, nqn: &str, host: &AllowedHost) -> Result {
         self.set_subsystem(nqn, |subsystem| {
-            let mut known = subsystem.hosts.iter_mut();
-            let known = known.find(|known| known.nqn == host.nqn).expect("a host that is listed");
-            *known = host.clone();
+            let known = subsystem.hosts.iter_mut().find(|known| known.nqn == host.nqn);
+            *known.expect("a host that is listed") = host.clone();
         })
     }
 
-    fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+    fn remove_host(&self, nqn: &str, host: &str) -> Result {
         self.set_subsystem(nqn, |subsystem| subsystem.hosts.retain(|known| known.nqn != host))
     }
 
-    fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result<(), EngineError> {
+    fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result {
         self.set_subsystem(nqn, |subsystem| subsystem.allow_any_host = allow)
     }
 
-    fn set_require_authentication(&self, nqn: &str, required: bool) -> Result<(), EngineError> {
+    fn set_require_authentication(&self, nqn: &str, required: bool) -> Result {
         self.set_subsystem(nqn, |subsystem| subsystem.require_authentication = required)
     }
 
-    fn set_listener_class(
-        &self,
-        endpoint: Endpoint,
-        class: Option<Class>,
-    ) -> Result<(), EngineError> {
+    fn set_listener_class(&self, endpoint: Endpoint, class: Option<Class>) -> Result {
         self.set_listener(endpoint, |listener| listener.class = class)
     }
 
-    fn set_listener_link(&self, endpoint: Endpoint, link: Option<&str>) -> Result<(), EngineError> {
+    fn set_listener_link(&self, endpoint: Endpoint, link: Option<&str>) -> Result {
         self.set_listener(endpoint, |listener| listener.link = link.map(str::to_owned))
     }
 
-    fn set_namespace_class(
-        &self,
-        nqn: &str,
-        nsid: u32,
-        class: Option<Class>,
-    ) -> Result<(), EngineError> {
-        self.inside(nqn, |subsystem| {
-            namespace_in(subsystem, nsid)?.class = class;
-            Ok(())
-        })
+    fn set_namespace_class(&self, nqn: &str, nsid: u32, class: Option<Class>) -> Result {
+        self.inside(nqn, |s| namespace_in(s, nsid).map(|namespace| namespace.class = class))
     }
 
-    fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
+    fn set_qos(&self, qos: &QosConfig) -> Result {
         self.set(|config| config.qos = qos.clone())
     }
 
@@ -329,15 +293,14 @@ impl Engine for TestEngine {
 
     fn qos(&self) -> QosState {
         let config = self.config.lock().unwrap();
-        let namespaces = || {
-            config
-                .subsystems
-                .iter()
-                .flat_map(|s| s.namespaces.iter().map(|n| (s.nqn.clone(), n.nsid.unwrap_or(1))))
-        };
+        let namespaces = config
+            .subsystems
+            .iter()
+            .flat_map(|s| s.namespaces.iter().map(|n| (s.nqn.clone(), n.nsid.unwrap_or(1))));
         let automatic = config.subsystems.iter().map(|s| (s.nqn.clone(), Some("root".into())));
+        let of_namespaces = namespaces.clone();
         let automatic =
-            automatic.chain(namespaces().map(|(nqn, nsid)| (format!("{nqn}/{nsid}"), Some(nqn))));
+            automatic.chain(of_namespaces.map(|(nqn, nsid)| (format!("{nqn}/{nsid}"), Some(nqn))));
         let custom = config.qos.sessions.iter().filter(|s| !is_automatic(&s.name));
         let mut sessions = vec![session_state("root", None, true)];
         sessions.extend(automatic.map(|(name, parent)| session_state(&name, parent, true)));
@@ -360,7 +323,7 @@ impl Engine for TestEngine {
         QosState {
             classes: PerClass::from_fn(|_| traffic()),
             sessions,
-            devices: namespaces()
+            devices: namespaces
                 .map(|(subsystem, nsid)| DeviceState {
                     subsystem,
                     nsid,
@@ -381,7 +344,7 @@ impl Engine for TestEngine {
         self.not_in_force.lock().unwrap().clone()
     }
 
-    fn read_host_keys(&self) -> Result<HostKeys, EngineError> {
+    fn read_host_keys(&self) -> Result<HostKeys> {
         Ok(self.keys_of_files.lock().unwrap().clone())
     }
 
@@ -394,7 +357,7 @@ impl Engine for TestEngine {
         self.host_keys.lock().unwrap().clone()
     }
 
-    fn set_network(&self, network: &Network) -> Result<(), EngineError> {
+    fn set_network(&self, network: &Network) -> Result {
         self.set(|config| config.network = network.clone())
     }
 
@@ -412,7 +375,7 @@ impl Engine for TestEngine {
         }
     }
 
-    fn set_regions(&self, regions: &[RegionConfig]) -> Result<(), EngineError> {
+    fn set_regions(&self, regions: &[RegionConfig]) -> Result {
         self.set(|config| config.pmem.regions = regions.to_vec())
     }
 
@@ -434,7 +397,7 @@ impl Engine for TestEngine {
         }
     }
 
-    fn begin_pmem_profile(&self, _: u32) -> Result<(), EngineError> {
+    fn begin_pmem_profile(&self, _: u32) -> Result {
         Ok(())
     }
 
@@ -497,20 +460,15 @@ impl Engine for TestEngine {
     fn statistics(&self) -> Statistics {
         std::thread::sleep(*self.slow.lock().unwrap());
         let io = io();
+        let [host, subsystem] = ["nqn.2026-01.io.x:h\"0", "nqn.2026-01.io.x:s0"].map(str::to_owned);
+        let (of, on) = (host.clone(), subsystem.clone());
+        let workload = WorkloadKey { host: of, subsystem: on, nsid: 1, class: Class::High };
         Statistics {
-            namespaces: vec![("nqn.2026-01.io.x:s0".into(), 1, io.clone())],
-            hosts: vec![("nqn.2026-01.io.x:h\"0".into(), "nqn.2026-01.io.x:s0".into(), io.clone())],
+            namespaces: vec![(subsystem.clone(), 1, io.clone())],
+            hosts: vec![(host, subsystem, io.clone())],
             queues: vec![(connection(), io.clone())],
             hosts_lost: 0,
-            workloads: vec![(
-                WorkloadKey {
-                    host: "nqn.2026-01.io.x:h\"0".into(),
-                    subsystem: "nqn.2026-01.io.x:s0".into(),
-                    nsid: 1,
-                    class: Class::High,
-                },
-                io,
-            )],
+            workloads: vec![(workload, io)],
             reactors: vec![ReactorState {
                 core: 3,
                 connections: 1,
@@ -656,6 +614,8 @@ fn region_state(region: &RegionConfig) -> RegionState {
 }
 
 fn state(subsystem: &Subsystem) -> SubsystemState {
+    let bound = subsystem.hosts.iter().filter(|host| !host.sources.is_any());
+    let namespaces = subsystem.namespaces.iter();
     SubsystemState {
         nqn: subsystem.nqn.clone(),
         serial: serial(subsystem),
@@ -663,18 +623,9 @@ fn state(subsystem: &Subsystem) -> SubsystemState {
         allow_any_host: subsystem.allow_any_host,
         require_authentication: subsystem.require_authentication,
         hosts: subsystem.hosts.iter().map(|host| host.nqn.clone()).collect(),
-        addresses: subsystem
-            .hosts
-            .iter()
-            .filter(|host| !host.sources.is_any())
-            .map(|host| (host.nqn.clone(), host.sources.texts().collect()))
-            .collect(),
+        addresses: bound.map(|h| (h.nqn.clone(), h.sources.texts().collect())).collect(),
         rights: limited_hosts(&subsystem.hosts),
-        namespaces: subsystem
-            .namespaces
-            .iter()
-            .map(|n| namespace_state(&subsystem.nqn, n))
-            .collect(),
+        namespaces: namespaces.map(|n| namespace_state(&subsystem.nqn, n)).collect(),
         live: false,
     }
 }
@@ -690,33 +641,28 @@ fn uuid(nqn: &str, namespace: &Namespace) -> Uuid {
 }
 
 fn namespace_state(nqn: &str, namespace: &Namespace) -> NamespaceState {
-    let (backend, path, size, block_size) = match &namespace.backend {
-        Backend::Null { size, block_size, .. } => ("null", None, *size, *block_size),
-        Backend::Memory { size, block_size } => ("memory", None, *size, *block_size),
-        Backend::File { path, size, block_size, .. } => {
-            ("file", Some(path), size.unwrap_or(77 * 4096), block_size.unwrap_or(4096))
+    let backend = &namespace.backend;
+    let (size, block_size) = match *backend {
+        Backend::Null { size, block_size, .. } | Backend::Memory { size, block_size } => {
+            (size, block_size)
         }
-        Backend::Pmem { path, size, block_size, .. } => {
-            ("pmem", Some(path), size.unwrap_or(77 * 4096), block_size.unwrap_or(4096))
+        Backend::File { size, block_size, .. } | Backend::Pmem { size, block_size, .. } => {
+            (size.unwrap_or(77 * 4096), block_size.unwrap_or(4096))
         }
-        Backend::Nvme { device, .. } => ("nvme", Some(device), 88 * 4096, 4096),
+        Backend::Nvme { .. } => (88 * 4096, 4096),
     };
+    let uuid = uuid(nqn, namespace);
     NamespaceState {
         nsid: namespace.nsid.unwrap_or_default(),
-        backend: backend.into(),
-        region: None,
-        path: path.map(|path| path.display().to_string()),
+        backend: backend.kind().into(),
+        path: backend.path().map(|path| path.display().to_string()),
         size,
         block_size,
-        uuid: uuid(nqn, namespace).to_string(),
-        nguid: format_nguid(
-            &namespace.nguid.unwrap_or_else(|| derived_nguid(uuid(nqn, namespace))),
-        ),
+        uuid: uuid.to_string(),
+        nguid: format_nguid(&namespace.nguid.unwrap_or_else(|| derived_nguid(uuid))),
         read_only: namespace.read_only,
         hosts: namespace.hosts.clone(),
-        state: Availability::Ready,
-        reason: None,
-        errors: 0,
+        ..NamespaceState::default()
     }
 }
 

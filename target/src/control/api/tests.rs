@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -16,7 +15,8 @@ use sluice_config::{Backend, Config, derived_serial};
 use super::test_engine::{TestEngine, sorted};
 use super::*;
 use crate::control::events::EventRing;
-use crate::control::store::{Change, MemoryStore, Object, Store, StoreError};
+use crate::control::store::Store;
+use crate::control::store::full_store::FullStore;
 use crate::serve::engine::Availability;
 use crate::sys::access;
 
@@ -36,34 +36,6 @@ nsid = 1
 backend = "memory"
 size = "1 MiB"
 "#;
-
-/// A store that refuses writes on demand.
-#[derive(Debug, Default)]
-pub(super) struct FullStore {
-    inner: MemoryStore,
-    pub(super) full: AtomicBool,
-}
-
-impl Store for FullStore {
-    fn machine(&self) -> uuid::Uuid {
-        self.inner.machine()
-    }
-    fn objects(&self) -> Result<Vec<Object>, StoreError> {
-        self.inner.objects()
-    }
-    fn apply(&self, changes: &[Change]) -> Result<u64, StoreError> {
-        if self.full.load(Relaxed) {
-            return Err(StoreError::Full { file: "state.redb".into() });
-        }
-        self.inner.apply(changes)
-    }
-    fn durable(&self) -> bool {
-        true
-    }
-    fn has_identities(&self) -> bool {
-        true
-    }
-}
 
 /// A target with a configuration file, whose engine keeps everything in memory.
 pub(super) struct Rig {
@@ -115,6 +87,13 @@ impl Rig {
     pub(super) fn call(&self, method: &str, params: Value) -> Value {
         let answer = self.attempt(method, params);
         answer.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Calls the method of each row with its parameters.
+    pub(super) fn call_all(&self, rows: &str) {
+        for (method, params) in rows.lines().filter_map(|row| row.trim().split_once(' ')) {
+            self.call(method, serde_json::from_str(params).unwrap());
+        }
     }
 
     /// Calls a method without parameters.
@@ -244,13 +223,13 @@ fn a_change_that_the_target_refuses_or_that_cannot_be_stored_is_not_made() {
         ("network.set", json!({"classes": {"high": {"share": 9}}})),
         ("region.add", json!({"name": "log", "size": 4096})),
     ] {
-        *rig.engine.refuse.lock().unwrap() = Some("no such device".into());
-        rig.refuses(method, params.clone(), "system", "no such device");
+        *rig.engine.refuse_after.lock().unwrap() = Some(0);
+        rig.refuses(method, params.clone(), "system", "the test requested a failure");
         assert_eq!(rig.check_agreement(), before, "{method}");
-        rig.store.full.store(true, Relaxed);
+        rig.store.set_full(true);
         rig.refuses(method, params, "store", "nothing was changed: no space left");
         assert_eq!(rig.check_agreement(), before, "{method}");
-        rig.store.full.store(false, Relaxed);
+        rig.store.set_full(false);
         assert_eq!(rig.stored(), stored, "{method}");
     }
     rig.call("host.any", json!({"subsystem": NQN, "allow": true}));
@@ -277,6 +256,42 @@ proptest! {
             prop_assert_eq!(sluice_config::clash(&rig.check_agreement()), None);
         }
     }
+}
+
+#[test]
+fn taking_everything_back_leaves_nothing_behind() {
+    let rig = Rig::new();
+    let before = rig.check_agreement();
+    rig.call_all(
+        r#"
+        qos.set {"weights": [9, 9, 9]}
+        session.add {"name": "gold"}
+        session.reserve {"session": "nqn.2026-01.io.x:s0/1", "time": "100 ms"}
+        session.set {"name": "nqn.2026-01.io.x:s0", "iops": 5}
+        qos.policy {"host": "nqn.2026-01.io.x:h0", "session": "gold"}
+        qos.listener {"address": "127.0.0.1:4420", "class": "low"}
+        network.set {"classes": {"low": "free"}, "base": "dctcp"}
+        link.add {"name": "east"}
+        network.listener {"address": "127.0.0.1:4420", "link": "east"}
+        "#,
+    );
+    assert_ne!(rig.check_agreement(), before);
+    let removed = rig.call("qos.policy", json!({"host": "nqn.2026-01.io.x:h0"}));
+    assert_eq!(removed["removed"], true);
+    rig.call_all(
+        r#"
+        qos.set {"weights": [3, 2, 1]}
+        session.remove {"name": "gold"}
+        session.release {"session": "nqn.2026-01.io.x:s0/1"}
+        session.remove {"name": "nqn.2026-01.io.x:s0"}
+        qos.listener {"address": "127.0.0.1:4420", "class": null}
+        network.set {"classes": {"low": {"share": 1}}, "base": "auto"}
+        network.listener {"address": "127.0.0.1:4420", "link": null}
+        link.remove {"name": "east"}
+        "#,
+    );
+    assert_eq!(rig.check_agreement(), before);
+    assert!(rig.store.objects().unwrap().is_empty());
 }
 
 #[test]
@@ -454,7 +469,8 @@ fn lines_that_are_no_requests_are_answered() {
     for method in sluice_config::Method::ALL.iter().map(|method| method.name()) {
         for params in [json!(null), json!(1), json!([{}]), json!({"nqn": {"a": [null, 1.5]}})] {
             let line = json!({ "method": method, "params": params }).to_string();
-            let _ = rig.control.handle(line.as_bytes());
+            let answer: Value = serde_json::from_str(&rig.control.handle(line.as_bytes())).unwrap();
+            assert_ne!(answer["error"]["kind"], "unknown_method", "{line}");
         }
     }
 }
@@ -527,11 +543,7 @@ fn silent_clients_do_not_keep_the_metrics_reader_away() {
     let address = served.server.metrics_address().unwrap();
     let silent: Vec<TcpStream> =
         (0..3 * CLIENTS_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let mut reader = TcpStream::connect(address).unwrap();
-    reader.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    reader.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let mut answer = String::new();
-    reader.read_to_string(&mut answer).unwrap();
+    let answer = http(address, "GET /metrics HTTP/1.1\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     drop(silent);
 }
@@ -635,6 +647,7 @@ fn a_program_that_is_no_daemon_of_ours_is_not_called_one() {
 /// Sends an HTTP request, and returns the whole answer.
 fn http(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -707,7 +720,7 @@ fn a_full_disk_does_not_stop_a_start_that_drops_live_changes() {
     let rig = Rig::new();
     rig.call("subsystem.add", json!({"nqn": "nqn.2026-01.io.x:live"}));
     rig.call("subsystem.remove", json!({"nqn": NQN}));
-    rig.store.full.store(true, Relaxed);
+    rig.store.set_full(true);
     // The entry that was removed live has changed in the file, and counts again.
     let edited = parse(&FILE.replace("1 MiB", "2 MiB")).unwrap();
     assert_ne!(edited, parse(FILE).unwrap());
@@ -716,19 +729,9 @@ fn a_full_disk_does_not_stop_a_start_that_drops_live_changes() {
     assert!(warnings.iter().any(|w| w.contains("stay in the state file")), "{warnings:?}");
     drop(live);
     assert_eq!(rig.store.objects().unwrap().len(), 2);
-    rig.store.full.store(false, Relaxed);
+    rig.store.set_full(false);
     let _ = Live::open(edited, rig.store.clone()).unwrap();
     assert_eq!(rig.store.objects().unwrap().len(), 1);
-}
-
-#[test]
-fn each_method_does_something() {
-    for method in sluice_config::Method::ALL {
-        let rig = Rig::new();
-        if let Err(error) = rig.attempt(method.name(), json!({})) {
-            assert_ne!(error["kind"], "unknown_method", "{}: {error}", method.name());
-        }
-    }
 }
 
 /// A secret that must not be logged.

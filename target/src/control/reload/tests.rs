@@ -1,6 +1,7 @@
 //! Tests of plans: that a plan leads to its goal, in an order that can be undone.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use arbitration::Class;
 use arbitration::limit::Rate;
@@ -76,11 +77,14 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
     ];
     let names = proptest::sample::subsequence(vec!["h0", "h1", "h2"], 0..3);
     let hosts = names.prop_flat_map(move |names| {
-        let count = names.len();
-        let entries = proptest::collection::vec((sources.clone(), rights()), count);
+        let entries = proptest::collection::vec((sources.clone(), rights()), names.len());
         entries.prop_map(move |entries| {
-            let named = names.iter().copied().zip(entries);
-            named.map(|(name, (sources, rights))| (name, sources, rights)).collect::<Vec<_>>()
+            let host = |(name, (sources, rights)): (&&str, _)| AllowedHost {
+                nqn: format!("nqn.2026-01.io.x:{name}"),
+                sources,
+                rights,
+            };
+            names.iter().zip(entries).map(host).collect::<Vec<_>>()
         })
     });
     let namespaces = proptest::collection::vec(namespace(), 0..4);
@@ -93,14 +97,7 @@ fn subsystem() -> impl Strategy<Value = Subsystem> {
             model: None,
             allow_any_host,
             require_authentication,
-            hosts: hosts
-                .iter()
-                .map(|(host, sources, rights)| AllowedHost {
-                    nqn: format!("nqn.2026-01.io.x:{host}"),
-                    sources: sources.clone(),
-                    rights: rights.clone(),
-                })
-                .collect(),
+            hosts,
             namespaces,
         },
     )
@@ -121,9 +118,7 @@ fn listener() -> impl Strategy<Value = Listener> {
     (1u16..4, any::<bool>(), any::<(bool, bool)>(), subsystems, class(), link).prop_map(
         |(port, all, (discovery_only, require_authentication), subsystems, class, link)| Listener {
             transport: Transport::Tcp,
-            address: format!("{}:{port}", if all { "0.0.0.0" } else { "127.0.0.1" })
-                .parse()
-                .unwrap(),
+            address: SocketAddr::from((if all { [0; 4] } else { [127, 0, 0, 1] }, port)).into(),
             advertise: None,
             discovery_only,
             tls: if all { SecureChannel::Off } else { SecureChannel::Allowed },
@@ -156,6 +151,17 @@ fn region() -> impl Strategy<Value = RegionConfig> {
     )
 }
 
+/// Adds an object, unless it clashes with an earlier one. Returns whether it was added.
+fn add(config: &mut Config, change: impl FnOnce(&mut Config)) -> bool {
+    let mut next = config.clone();
+    change(&mut next);
+    let fits = clash(&next).is_none();
+    if fits {
+        *config = next;
+    }
+    fits
+}
+
 /// Makes a configuration of few names, addresses and paths, so that two of them clash often.
 fn config() -> impl Strategy<Value = Config> {
     let links = proptest::sample::subsequence(vec![0u8, 1, 2], 0..=3);
@@ -168,14 +174,11 @@ fn config() -> impl Strategy<Value = Config> {
         let mut config = Config::default();
         let (iops, policy, share, other) = qos;
         config.network.link.goals.low = Goal::Share(other);
-        config.network.links = links
-            .iter()
-            .map(|n| {
-                let mut link = LinkConfig { name: format!("l{n}"), ..LinkConfig::default() };
-                link.goals.high = Goal::Share(share);
-                link
-            })
-            .collect();
+        for n in links {
+            let mut link = LinkConfig { name: format!("l{n}"), ..LinkConfig::default() };
+            link.goals.high = Goal::Share(share);
+            config.network.links.push(link);
+        }
         let mut gold = Session { name: "gold".into(), ..Session::default() };
         gold.limits.total.iops = iops.and_then(Rate::per_second);
         config.qos.sessions.extend(iops.map(|_| gold));
@@ -184,47 +187,37 @@ fn config() -> impl Strategy<Value = Config> {
         let policy =
             policy.then(|| Policy { session, class: Some(Class::High), ..Policy::default() });
         config.qos.policies.extend(policy);
-        // Objects that clash with earlier ones are left out.
-        let fits = |next: &Config| clash(next).is_none();
-        let with_regions = |mut config: Config| {
+        let add_regions = |config: &mut Config| {
             for region in &regions {
-                let mut next = config.clone();
-                next.pmem.regions.push(region.clone());
-                config = if fits(&next) { next } else { config };
+                add(config, |next| next.pmem.regions.push(region.clone()));
             }
-            config
         };
         if regions_first {
-            config = with_regions(config);
+            add_regions(&mut config);
         }
-        for subsystem in subsystems {
-            if config.subsystems.iter().any(|known| known.nqn == subsystem.nqn) {
+        for mut subsystem in subsystems {
+            let namespaces = std::mem::take(&mut subsystem.namespaces);
+            let is_new = config.subsystems.iter().all(|known| known.nqn != subsystem.nqn);
+            if !is_new || !add(&mut config, |next| next.subsystems.push(subsystem)) {
                 continue;
             }
-            let mut next = config.clone();
-            next.subsystems.push(Subsystem { namespaces: Vec::new(), ..subsystem.clone() });
-            if !fits(&next) {
-                continue;
-            }
-            config = next;
-            for namespace in subsystem.namespaces {
-                let mut next = config.clone();
-                let namespaces = &mut next.subsystems.last_mut().unwrap().namespaces;
-                if namespaces.iter().all(|known| known.nsid != namespace.nsid) {
-                    namespaces.push(namespace);
-                    config = if fits(&next) { next } else { config };
+            for namespace in namespaces {
+                let known = &config.subsystems.last().unwrap().namespaces;
+                if known.iter().all(|known| known.nsid != namespace.nsid) {
+                    add(&mut config, |next| {
+                        next.subsystems.last_mut().unwrap().namespaces.push(namespace);
+                    });
                 }
             }
         }
         for mut listener in listeners {
             let known = |nqn: &String| config.subsystems.iter().any(|s| s.nqn == *nqn);
             listener.subsystems = listener.subsystems.filter(|names| names.iter().all(known));
-            let mut next = config.clone();
-            next.listeners.push(listener);
-            config = if fits(&next) { next } else { config };
+            add(&mut config, |next| next.listeners.push(listener));
         }
         // Regions that are there already do not fit again.
-        with_regions(config)
+        add_regions(&mut config);
+        config
     })
 }
 
@@ -246,10 +239,8 @@ fn plain(config: &Config) -> Config {
 fn measured(config: &Config) -> Config {
     let mut config = plain(config);
     for namespace in config.subsystems.iter_mut().flat_map(|s| &mut s.namespaces) {
-        if let Backend::File { size: size @ None, .. } | Backend::Pmem { size: size @ None, .. } =
-            &mut namespace.backend
-        {
-            *size = Some(FILE_SIZE);
+        if let Backend::File { size, .. } | Backend::Pmem { size, .. } = &mut namespace.backend {
+            size.get_or_insert(FILE_SIZE);
         }
     }
     config

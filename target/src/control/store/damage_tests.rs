@@ -2,11 +2,13 @@
 //! keeps the damaged file.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 
 use fastrand::Rng;
 use proptest::test_runner::Config as ProptestConfig;
 use redb::{Database, ReadableTable, TableDefinition};
 
+use super::tests::Limited;
 use super::*;
 use crate::control::store::examine::{Found, examine};
 
@@ -263,30 +265,19 @@ fn a_flipped_digit_in_a_sound_database_is_left_out_by_its_name() {
 fn a_file_of_the_first_version_is_taken_and_has_checksums_from_then_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.redb");
-    let machine = Uuid::from_u128(7);
-    {
-        let objects: TableDefinition<'_, (&str, &str), (u64, &str)> =
-            TableDefinition::new("objects");
-        let meta: TableDefinition<'_, &str, u128> = TableDefinition::new("meta");
-        let database = Database::create(&path).unwrap();
-        let write = database.begin_write().unwrap();
-        write.open_table(objects).unwrap().insert(("namespace", "n 1"), (4, "a value")).unwrap();
-        write.open_table(meta).unwrap().insert("machine", machine.as_u128()).unwrap();
-        write.open_table(meta).unwrap().insert("revision", 4).unwrap();
-        write.commit().unwrap();
-    }
+    std::fs::write(&path, include_bytes!("formats/1.redb")).unwrap();
     for _ in 0..2 {
         let (store, problems) = DiskStore::open(&path).unwrap();
-        assert_eq!(problems, [""; 0]);
-        assert_eq!(store.machine(), machine);
+        assert_eq!((store.machine(), problems), (Uuid::from_u128(7), Vec::new()));
         let objects = store.objects().unwrap();
-        assert_eq!(objects.len(), 1);
-        assert_eq!((objects[0].version, objects[0].value.as_str()), (4, "a value"));
+        let host = objects.iter().find(|object| object.key.kind == Kind::Host).unwrap();
+        let allowed = r#"{"file":null,"value":"allowed"}"#;
+        assert_eq!((objects.len(), host.version, host.value.as_str()), (6, 3, allowed));
     }
-    falsify(&path, "n 1", "b value");
+    falsify(&path, "nqn.2026-01.io.x:s 7", "b value");
     let (store, problems) = DiskStore::open(&path).unwrap();
-    assert_eq!((store.objects().unwrap().len(), problems.len()), (0, 1));
-    assert_eq!(store.apply(&[]).unwrap(), 5, "revisions go on");
+    assert_eq!((store.objects().unwrap().len(), problems.len()), (5, 1));
+    assert_eq!(store.apply(&[]).unwrap(), 7, "revisions go on");
 }
 
 #[test]
@@ -330,34 +321,15 @@ fn what_was_seen_of_namespaces_outlives_damage_of_live_changes() {
     assert!(!problems[0].contains("seen"), "{problems:?}");
 }
 
-/// A disk that can be read and not written.
-#[derive(Debug)]
-struct ReadOnly;
-
-impl redb::StorageBackend for ReadOnly {
-    fn len(&self) -> io::Result<u64> {
-        Ok(0)
-    }
-    fn read(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
-        Err(io::ErrorKind::UnexpectedEof.into())
-    }
-    fn set_len(&self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-    fn write(&self, _: u64, _: &[u8]) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-}
-
 #[test]
 fn what_cannot_be_written_at_the_start_is_served_and_changes_are_refused() {
     let (_folder, path) = filled_file();
     let Found::Sound(content) = examine(&path).unwrap() else { panic!("it is sound") };
-    let opener =
-        Box::new(|| Database::builder().create_with_backend(ReadOnly).map_err(RedbError::from));
+    let mut disk = Limited::new();
+    disk.refusal = ErrorKind::ReadOnlyFilesystem;
+    disk.writes.store(0, Relaxed);
+    let create = move || Database::builder().create_with_backend(disk.clone());
+    let opener = Box::new(move || create().map_err(RedbError::from));
     let mut problems = Vec::new();
     let store =
         DiskStore::with_opener("state".into(), opener, content.clone(), &mut problems).unwrap();

@@ -42,26 +42,27 @@ fn a_store_keeps_what_it_acknowledged() {
 /// A file on a disk with little room: it may not grow above `limit`, and only `writes` more
 /// writes succeed.
 #[derive(Clone, Debug)]
-struct Limited {
+pub(super) struct Limited {
     file: Arc<std::fs::File>,
     limit: Arc<AtomicU64>,
-    writes: Arc<AtomicU64>,
+    pub(super) writes: Arc<AtomicU64>,
+    /// The error of a write that does not succeed.
+    pub(super) refusal: io::ErrorKind,
 }
 
 impl Limited {
-    fn new() -> Self {
-        let endless = || Arc::new(AtomicU64::new(u64::MAX));
+    pub(super) fn new() -> Self {
+        let [limit, writes] = [u64::MAX; 2].map(|number| Arc::new(AtomicU64::new(number)));
         let file = Arc::new(tempfile::tempfile().unwrap());
-        Self { file, limit: endless(), writes: endless() }
+        Self { file, limit, writes, refusal: io::ErrorKind::StorageFull }
     }
 
     fn spend(&self, end: u64) -> io::Result<()> {
-        let full = || io::Error::from(io::ErrorKind::StorageFull);
         if end > self.limit.load(Relaxed) {
-            return Err(full());
+            return Err(self.refusal.into());
         }
         let left = self.writes.try_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        left.map(drop).map_err(|_| full())
+        left.map(drop).map_err(|_| self.refusal.into())
     }
 }
 

@@ -1,17 +1,15 @@
 //! Tests of upgrades and downgrades: state files of every format, and files of formats to come.
 //!
-//! `formats/N.redb` is a state file of format N. Those from format 4 on were written by daemons of these formats.
-//! There are no builds of earlier daemons: [`write_earlier`] writes their content, transaction by transaction, and
-//! with `SLUICE_REWRITE=1` the missing files. A file that exists is never written again. Before raising [`FORMAT`],
-//! keep a file that a daemon of the present format has written.
+//! `formats/N.redb` is a state file of format N. Those from format 4 on were written by daemons of these formats, those
+//! before by a test with their content (`git show 1e5deebd:target/src/control/store/formats_tests.rs`). Before raising
+//! [`FORMAT`], keep a file that a daemon of the present format has written.
 
 use std::sync::Arc;
 
 use crc_fast::{CrcAlgorithm, Digest};
 use redb::{MultimapTableDefinition, TableDefinition};
-use sluice_config::testing::parse;
-use sluice_config::testing::rates;
-use sluice_config::{Backend, derived_nguid, derived_serial, derived_uuid};
+use sluice_config::testing::{parse, rates};
+use sluice_config::{Backend, derived_serial, derived_uuid};
 
 use super::*;
 use crate::control::store::earlier::latest_copy;
@@ -37,111 +35,6 @@ backend = "null"
 size = "8 KiB"
 "#;
 
-type Text = TableDefinition<'static, (&'static str, &'static str), (u64, &'static str)>;
-type Summed = TableDefinition<'static, (&'static str, &'static str), (u64, u64, &'static str)>;
-
-fn kept_file(format: u64) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/control/store/formats/{format}.redb"))
-}
-
-/// Writes a namespace as daemons before format 4 did, with the derived identifiers.
-fn namespace(format: u64, nqn: &str, nsid: u32, size: &str, block_size: u32) -> String {
-    let uuid = derived_uuid(nqn, nsid);
-    // The first daemons used the UUID as NGUID.
-    let nguid = if format == 1 { uuid.into_bytes() } else { derived_nguid(uuid) };
-    let nguid = Uuid::from_bytes(nguid).simple();
-    format!(
-        "nsid = {nsid}\nbackend = \"null\"\nsize = \"{size}\"\nblock_size = {block_size}\nuuid = \
-         \"{uuid}\"\nnguid = \"{nguid}\"\nread_only = false\n"
-    )
-}
-
-/// Returns the live changes and observations of a daemon before format 4: kind, identifier and value.
-fn earlier_objects(format: u64) -> Vec<(&'static str, String, String)> {
-    let record = |file: Option<String>, value: Option<String>| {
-        serde_json::json!({ "file": file, "value": value }).to_string()
-    };
-    let added = |value: String| record(None, Some(value));
-    let serial = derived_serial(LIVE);
-    let bare =
-        format!("nqn = \"{LIVE}\"\nserial = \"{serial}\"\nallow_any_host = false\nhosts = []\n");
-    let disk = namespace(format, LIVE, 1, "8 KiB", 4096);
-    let removed = record(Some(namespace(format, NQN, 2, "8 KiB", 4096)), None);
-    let mut objects = vec![
-        ("namespace", format!("{NQN} 2"), removed),
-        ("namespace", format!("{NQN} 7"), added(namespace(format, NQN, 7, "4608 B", 512))),
-        ("host", format!("{NQN} nqn.2026-01.io.x:h1"), added("allowed".to_owned())),
-        (
-            "session",
-            format!("{MACHINE_1} {NQN}/1"),
-            added(format!("name = \"{NQN}/1\"\noperations = \"25 %\"\nbandwidth = \"100 MiB\"\n")),
-        ),
-    ];
-    if format == 1 {
-        let whole = format!("{bare}\n[[namespace]]\n{disk}");
-        objects.push(("subsystem", LIVE.to_owned(), added(whole)));
-    } else {
-        objects.push(("subsystem", LIVE.to_owned(), added(bare)));
-        objects.push(("namespace", format!("{LIVE} 1"), added(disk)));
-    }
-    if format == 3 {
-        let host = "nqn.2026-01.io.x:h2";
-        let value = format!("nqn = \"{host}\"\naddresses = [\"192.0.2.0/24\"]\n");
-        objects.push(("host", format!("{NQN} {host}"), added(value)));
-    }
-    let seen = serde_json::json!({
-        "size": 1_048_576, "block_size": 4096, "kind": "file", "path": "/srv/disk", "device": null,
-        "uuid": derived_uuid(NQN, 3),
-    });
-    objects.push(("seen", format!("{MACHINE_1} {NQN} 3"), seen.to_string()));
-    objects
-}
-
-/// Writes a state file of format 1, 2 or 3.
-fn write_earlier(format: u64, path: &Path) {
-    const TEXT: Text = TableDefinition::new("objects");
-    const VALUES_1: TableDefinition<'_, &str, u128> = TableDefinition::new("meta");
-    const SUMMED: Summed = TableDefinition::new("sluicegate.objects.2");
-    let database = Database::create(path).unwrap();
-    let meta = |all: &[(&str, u128)]| {
-        let write = database.begin_write().unwrap();
-        for (name, value) in all {
-            if format == 1 {
-                write.open_table(VALUES_1).unwrap().insert(*name, *value).unwrap();
-            } else {
-                put_value(&write, name, *value);
-            }
-        }
-        write
-    };
-    let with_format = |name: &'static str, value: u128| {
-        let mut values = vec![(name, value)];
-        values.extend((format == 3).then_some(("format", 3)));
-        values
-    };
-    let first = meta(&with_format("machine", MACHINE_1.as_u128()));
-    if format == 1 {
-        first.open_table(TEXT).unwrap();
-    } else {
-        first.open_table(SUMMED).unwrap();
-    }
-    first.commit().unwrap();
-    for (revision, (kind, id, value)) in (1_u64..).zip(earlier_objects(format)) {
-        let write = meta(&with_format("revision", u128::from(revision)));
-        let (id, value) = (id.as_str(), value.as_str());
-        if format == 1 {
-            write.open_table(TEXT).unwrap().insert((kind, id), (revision, value)).unwrap();
-        } else {
-            let sum = object_sum(kind, id, revision, value);
-            write.open_table(SUMMED).unwrap().insert((kind, id), (revision, sum, value)).unwrap();
-        }
-        write.commit().unwrap();
-        if format > 1 {
-            meta(&[("confirmed", u128::from(revision))]).commit().unwrap();
-        }
-    }
-}
-
 /// Writes one of the store's own values as formats 2 to 4 have it.
 fn put_value(write: &redb::WriteTransaction, name: &str, value: u128) {
     const VALUES: TableDefinition<'_, &str, (u128, u64)> =
@@ -153,32 +46,14 @@ fn put_value(write: &redb::WriteTransaction, name: &str, value: u128) {
     write.open_table(VALUES).unwrap().insert(name, (value, sum)).unwrap();
 }
 
-fn object_sum(kind: &str, id: &str, version: u64, value: &str) -> u64 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
-    for text in [kind, id, value] {
-        digest.update(&(text.len() as u64).to_le_bytes());
-        digest.update(text.as_bytes());
-    }
-    digest.update(&version.to_le_bytes());
-    digest.finalize()
-}
-
-/// Returns the bytes of the kept file of a format.
-fn kept(format: u64) -> Vec<u8> {
-    static WRITING: Mutex<()> = Mutex::new(());
-    let path = kept_file(format);
-    let _one = lock(&WRITING);
-    if format < 4 && !path.exists() && std::env::var_os("SLUICE_REWRITE").is_some() {
-        write_earlier(format, &path);
-    }
-    std::fs::read(&path).unwrap_or_else(|error| {
-        panic!("{}: {error}: keep a state file of format {format}", path.display())
-    })
-}
-
-/// Puts the kept file of a format into a folder as `state`.
+/// Puts the kept file of a format into a folder as `state`. Returns its path and its bytes.
 fn placed(folder: &tempfile::TempDir, format: u64) -> (PathBuf, Vec<u8>) {
-    let (path, bytes) = (folder.path().join("state"), kept(format));
+    let file = format!("src/control/store/formats/{format}.redb");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let bytes = std::fs::read(&file).unwrap_or_else(|error| {
+        panic!("{}: {error}: keep a state file of format {format}", file.display())
+    });
+    let path = folder.path().join("state");
     std::fs::write(&path, &bytes).unwrap();
     (path, bytes)
 }
@@ -299,7 +174,7 @@ fn a_file_that_cannot_be_copied_is_read_and_not_written() {
     let (store, problems) = DiskStore::open(&path).unwrap();
     let [problem] = &problems[..] else { panic!("{problems:?}") };
     assert!(problem.contains("it has format 3, and no copy"), "{problem}");
-    assert_eq!(store.objects().unwrap().len(), earlier_objects(3).len());
+    assert_eq!(store.objects().unwrap().len(), 8);
     assert!(matches!(store.apply(&[]), Err(StoreError::ReadOnly { .. })));
     assert!(std::fs::read(&path).unwrap() == before);
     std::fs::remove_dir(folder.path().join("state.part")).unwrap();
@@ -338,7 +213,8 @@ fn a_file_of_a_format_to_come_is_refused_and_left_as_it_is() {
     const MANY: MultimapTableDefinition<'_, &str, u64> =
         MultimapTableDefinition::new("sluicegate.paths.8");
     const OTHER: TableDefinition<'_, &str, &str> = TableDefinition::new("sluicegate.meta.2");
-    const OBJECTS: Summed = TableDefinition::new("sluicegate.objects.2");
+    const OBJECTS: TableDefinition<'_, (&str, &str), (u64, u64, &str)> =
+        TableDefinition::new("sluicegate.objects.2");
     let edit = |path: &Path, change: &dyn Fn(&redb::WriteTransaction)| {
         let database = Database::create(path).unwrap();
         let write = database.begin_write().unwrap();

@@ -1,6 +1,6 @@
 //! Tests of identities: they belong to data, and outlive the process where there is a state file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use redb::{Database, TableDefinition};
 use sluice_config::testing::parse;
@@ -12,11 +12,31 @@ use super::*;
 const NQN: &str = "nqn.2026-01.io.x:s0";
 const DATA: &str = "file /srv/a";
 
-fn open(path: &Path) -> Identities {
-    let store: Arc<dyn Store> = Arc::new(DiskStore::open(path).unwrap().0);
-    let (identities, warnings) = Identities::open(store).unwrap();
-    assert_eq!(warnings, [""; 0]);
-    identities
+/// A state file, with the identities in it.
+struct StateFile(tempfile::TempDir);
+
+impl StateFile {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+
+    fn open(&self) -> Identities {
+        let store: Arc<dyn Store> = Arc::new(DiskStore::open(&self.path()).unwrap().0);
+        let (identities, warnings) = Identities::open(store).unwrap();
+        assert_eq!(warnings, [""; 0]);
+        identities
+    }
+
+    /// Restarts the daemon after it has stored all.
+    fn restart(&self, identities: Identities) -> Identities {
+        identities.keep().unwrap();
+        drop(identities);
+        self.open()
+    }
 }
 
 /// Returns whether a disk replaces another one, if no host has identified any.
@@ -49,11 +69,10 @@ fn config(path: &str) -> Config {
 
 #[test]
 fn an_identity_outlives_a_restart_and_no_removal() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    let first = serve(&open(&path), DATA, true);
+    let file = StateFile::new();
+    let first = serve(&file.open(), DATA, true);
     assert_ne!(first, (derived_uuid(NQN, 1), derived_serial(NQN)), "random in a new state file");
-    let identities = open(&path);
+    let identities = file.open();
     assert_eq!(serve(&identities, DATA, true), first);
     identities.forget_others(&config("/srv/a"));
     assert_eq!(identities.uuid(NQN, 1, DATA), Some(first.0), "it is still there");
@@ -67,7 +86,7 @@ fn an_identity_outlives_a_restart_and_no_removal() {
     assert!(third.0 != second.0 && third.1 != second.1, "another subsystem");
     drop(identities);
     // A removal that the daemon did not live to complete.
-    let identities = open(&path);
+    let identities = file.open();
     assert!(replaces(&identities, 1, third.0), "nor does a restart change what hosts know");
     identities.forget_others(&Config::default());
     let fourth = serve(&identities, DATA, true);
@@ -76,9 +95,8 @@ fn an_identity_outlives_a_restart_and_no_removal() {
 
 #[test]
 fn other_data_in_the_same_place_has_another_identity_until_the_change_is_undone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    let identities = open(&path);
+    let file = StateFile::new();
+    let identities = file.open();
     let (uuid, _) = serve(&identities, DATA, true);
     let (other, _) = serve(&identities, "file /srv/b", false);
     assert_ne!(other, uuid);
@@ -87,8 +105,8 @@ fn other_data_in_the_same_place_has_another_identity_until_the_change_is_undone(
     identities.forget_others(&config("/srv/b"));
     assert_eq!(identities.uuid(NQN, 1, DATA), None, "the change is complete");
     drop(identities);
-    assert_eq!(open(&path).uuid(NQN, 1, DATA), None);
-    assert!(open(&path).uuid(NQN, 1, "file /srv/b").is_some());
+    assert_eq!(file.open().uuid(NQN, 1, DATA), None);
+    assert!(file.open().uuid(NQN, 1, "file /srv/b").is_some());
 }
 
 #[test]
@@ -162,23 +180,18 @@ fn a_disk_that_a_revert_brings_back_replaces_the_one_that_had_its_nsid_meanwhile
 
 #[test]
 fn nsids_of_removed_namespaces_are_not_given_again_while_their_subsystem_is_there() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    let identities = open(&path);
+    let file = StateFile::new();
+    let identities = file.open();
     serve(&identities, DATA, true);
     set_uuid(&identities, 7, DATA, Uuid::from_u128(7), None);
     identities.forget_namespace(NQN, 7, false);
-    identities.keep().unwrap();
-    drop(identities);
-    let identities = open(&path);
+    let identities = file.restart(identities);
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([7]));
     assert_eq!(identities.uuid(NQN, 7, DATA), None);
     identities.forget_others(&config("/srv/a"));
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::from([7]));
     identities.forget_subsystem(NQN, false);
-    identities.keep().unwrap();
-    drop(identities);
-    assert_eq!(open(&path).removed_nsids(NQN), BTreeSet::new());
+    assert_eq!(file.restart(identities).removed_nsids(NQN), BTreeSet::new());
 }
 
 #[test]
@@ -204,16 +217,15 @@ fn without_identities(path: &Path) {
 
 #[test]
 fn a_state_file_without_identities_takes_those_in_use() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    without_identities(&path);
-    let identities = open(&path);
+    let file = StateFile::new();
+    without_identities(&file.path());
+    let identities = file.open();
     let derived = (derived_uuid(NQN, 1), derived_serial(NQN));
     // A namespace that is added now is new.
     assert_ne!(identities.new_uuid(NQN, 2, false).unwrap(), derived_uuid(NQN, 2));
     assert_eq!(serve(&identities, DATA, true), derived);
     drop(identities);
-    let identities = open(&path);
+    let identities = file.open();
     assert_eq!(serve(&identities, DATA, true), derived, "they are kept");
     assert_ne!(identities.new_uuid(NQN, 2, true).unwrap(), derived_uuid(NQN, 2), "new");
     identities.forget_namespace(NQN, 1, false);
@@ -222,14 +234,11 @@ fn a_state_file_without_identities_takes_those_in_use() {
 
 #[test]
 fn only_a_revert_brings_a_removed_identity_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    let identities = open(&path);
+    let file = StateFile::new();
+    let identities = file.open();
     let first = serve(&identities, DATA, true);
     identities.forget_subsystem(NQN, true);
-    identities.keep().unwrap();
-    drop(identities);
-    let identities = open(&path);
+    let identities = file.restart(identities);
     assert_eq!(identities.uuid(NQN, 1, DATA), None, "an operator may add another disk");
     identities.restore_removed();
     assert_eq!(serve(&identities, DATA, false), first);
@@ -277,16 +286,13 @@ fn file_made_later_at_same_path_is_another_disk() {
 
 #[test]
 fn nsids_of_a_removed_subsystem_stay_known_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    let identities = open(&path);
+    let file = StateFile::new();
+    let identities = file.open();
     let (first, _) = serve(&identities, DATA, true);
     set_uuid(&identities, 2, "memory", Uuid::from_u128(2), None);
     identities.forget_namespace(NQN, 2, false);
     identities.forget_subsystem(NQN, false);
-    identities.keep().unwrap();
-    drop(identities);
-    let identities = open(&path);
+    let identities = file.restart(identities);
     let (second, _) = serve(&identities, "file /srv/b", false);
     assert!(replaces(&identities, 1, second), "a host may have the first disk");
     assert!(replaces(&identities, 2, Uuid::from_u128(2)), "several disks may have had it");
@@ -294,11 +300,9 @@ fn nsids_of_a_removed_subsystem_stay_known_after_a_restart() {
     assert_eq!(identities.removed_nsids(NQN), BTreeSet::new(), "it can be given again");
     // The same once more, without a removal that was complete.
     drop(identities);
-    let identities = open(&path);
+    let identities = file.open();
     identities.forget_others(&Config::default());
-    identities.keep().unwrap();
-    drop(identities);
-    let identities = open(&path);
+    let identities = file.restart(identities);
     for uuid in [first, second] {
         assert!(replaces(&identities, 1, uuid), "two disks had it");
     }
@@ -306,24 +310,22 @@ fn nsids_of_a_removed_subsystem_stay_known_after_a_restart() {
 
 #[test]
 fn disk_with_the_uuid_that_a_removed_subsystem_had_replaces_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
+    let file = StateFile::new();
     let uuid = Uuid::from_u128(1);
     for _ in 0..2 {
-        let identities = open(&path);
+        let identities = file.open();
         assert!(!replaces(&identities, 1, uuid), "the configuration says that it is the same disk");
         set_uuid(&identities, 1, DATA, uuid, None);
         identities.forget_subsystem(NQN, false);
         identities.keep().unwrap();
     }
-    assert!(replaces(&open(&path), 1, Uuid::from_u128(2)));
+    assert!(replaces(&file.open(), 1, Uuid::from_u128(2)));
 }
 
 #[test]
 fn the_subsystems_that_were_removed_first_are_forgotten() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state");
-    let identities = open(&path);
+    let file = StateFile::new();
+    let identities = file.open();
     let name = |n: u32| format!("nqn.2026-01.io.x:t{n}");
     let each = u32::try_from(RETIRED_MAX / 4).unwrap();
     let fill = |n: u32| {
@@ -340,9 +342,7 @@ fn the_subsystems_that_were_removed_first_are_forgotten() {
     identities.set_serial(&name(0), "S");
     fill(4);
     identities.forget_subsystem(&name(4), false);
-    identities.keep().unwrap();
-    drop(identities);
-    let identities = open(&path);
+    let identities = file.restart(identities);
     let known = |n| identities.replaces(&name(n), 1, Uuid::from_u128(2), |_| false);
     assert_eq!([0, 1, 2, 3, 4].map(known), [true, false, true, true, true]);
 }

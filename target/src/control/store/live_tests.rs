@@ -371,10 +371,8 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
     let (after, warnings) =
         Live::open(parse(&format!("{file}class = \"high\"\n")).unwrap(), store).unwrap();
     assert_eq!(after.current().listeners[0].link.as_deref(), Some("a"));
-    assert!(
-        warnings.iter().any(|w| w.contains("names link a, which does not exist")),
-        "{warnings:?}"
-    );
+    let words = "names link a, which does not exist";
+    assert!(warnings.iter().any(|w| w.contains(words)), "{warnings:?}");
 }
 
 #[test]

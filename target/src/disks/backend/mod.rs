@@ -46,6 +46,8 @@ mod seen;
 mod signature;
 mod source;
 mod sysfs;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use claim::{Claims, OwnFile};
 pub use description::{Abilities, Description};

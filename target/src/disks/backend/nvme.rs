@@ -454,11 +454,8 @@ mod tests {
         let drive = interrupted.with_retry_delay(3).more();
         assert_eq!(relayed(drive.bits().into()), interrupted);
         let fault = Status::WRITE_FAULT.dnr();
-        assert_eq!(
-            relayed(fault.more().bits().into()),
-            fault,
-            "Do Not Retry holds for the host too"
-        );
+        let drive = fault.more();
+        assert_eq!(relayed(drive.bits().into()), fault, "Do Not Retry holds for the host too");
         assert_eq!(relayed(i32::MAX), Status::INTERNAL_ERROR);
     }
 }

@@ -79,24 +79,25 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_in_blocks_of_the_namespace() {
-        let sizes =
-            |limits, block| sizes(limits, block).map(|s| (s.write, s.deallocate, s.optimal));
-        assert_eq!(sizes(told(4096, 0, 4096), 512), Some((8, 8, None)));
-        assert_eq!(sizes(told(4096, 65536, 4096), 4096), Some((1, 1, Some(16))));
-        assert_eq!(sizes(told(512, 0, 512), 4096), Some((1, 1, None)), "no less than a block");
-        assert_eq!(sizes(told(4096, 0, 65536), 512), Some((8, 128, None)));
-    }
-
-    #[test]
-    fn what_no_field_can_say_is_left_out() {
-        let get = |limits, block| sizes(limits, block).map(|s| (s.write, s.deallocate, s.optimal));
-        assert_eq!(get(Limits::default(), 512), None, "nothing is known");
-        assert_eq!(get(Limits { offset: 3584, ..told(4096, 0, 4096) }, 512), None);
-        assert_eq!(get(told(64 << 20, 0, 4096), 512), None, "more than 65536 blocks");
-        assert_eq!(get(told(32 << 20, 0, 0), 512), Some((65536, 65536, None)));
-        assert_eq!(get(told(4096, 6144, 4096), 512), Some((8, 8, None)), "no multiple");
-        assert_eq!(get(told(4096, 0, 512), 512), Some((8, 8, None)), "no multiple");
-        assert_eq!(get(told(4096, 1 << 40, 4096), 512), Some((8, 8, None)));
+    fn preferred_sizes_are_whole_blocks_that_fields_can_hold() {
+        for (limits, block, expected) in [
+            (told(4096, 0, 4096), 512, Some((8, 8, None))),
+            (told(4096, 65536, 4096), 4096, Some((1, 1, Some(16)))),
+            // No less than a block.
+            (told(512, 0, 512), 4096, Some((1, 1, None))),
+            (told(4096, 0, 65536), 512, Some((8, 128, None))),
+            (Limits::default(), 512, None),
+            (Limits { offset: 3584, ..told(4096, 0, 4096) }, 512, None),
+            // More than 65536 blocks.
+            (told(64 << 20, 0, 4096), 512, None),
+            (told(32 << 20, 0, 0), 512, Some((65536, 65536, None))),
+            // No multiples.
+            (told(4096, 6144, 4096), 512, Some((8, 8, None))),
+            (told(4096, 0, 512), 512, Some((8, 8, None))),
+            (told(4096, 1 << 40, 4096), 512, Some((8, 8, None))),
+        ] {
+            let found = sizes(limits, block).map(|s| (s.write, s.deallocate, s.optimal));
+            assert_eq!(found, expected, "{limits:?} in blocks of {block}");
+        }
     }
 }

@@ -112,26 +112,23 @@ pub fn open_region(
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::path::PathBuf;
     use std::rc::Rc;
 
     use super::*;
-    use crate::disks::backend::{Claims, OnSignature};
+    use crate::disks::backend::Claims;
 
-    fn open(claims: &Claims, config: &RegionConfig) -> Result<OpenRegion, BackendError> {
-        let opening =
-            Opening { claims, namespace: "region r", seen: None, signature: OnSignature::Warn };
-        open_region(config, &opening)
-    }
-
-    fn region(path: Option<PathBuf>, size: Option<u64>) -> RegionConfig {
+    /// Opens a region, and makes its file if the size is known.
+    fn open(claims: &Claims, path: Option<&Path>, size: Option<u64>) -> Result<OpenRegion, String> {
         let (name, create) = ("r".to_owned(), path.is_some() && size.is_some());
-        RegionConfig { name, path, size, create, ..RegionConfig::default() }
+        let path = path.map(Path::to_owned);
+        let config = RegionConfig { name, path, size, create, ..RegionConfig::default() };
+        let opening = Opening { namespace: "region r", ..Opening::for_tests(claims) };
+        open_region(&config, &opening).map_err(|error| error.to_string())
     }
 
     #[test]
     fn memory_survives_nothing_and_keeps_its_data_as_it_grows_and_shrinks() {
-        let small = open(&Claims::new(Vec::new()), &region(None, Some(8192))).unwrap();
+        let small = open(&Claims::default(), None, Some(8192)).unwrap();
         assert_eq!((small.bytes, small.kind, small.survives), (8192, "memory", Survives::Nothing));
         small.memory.store(4096, 7);
         let name = Path::new("region r");
@@ -148,13 +145,13 @@ mod tests {
     #[test]
     fn a_file_is_made_grows_and_belongs_to_one() {
         let folder = tempfile::tempdir().unwrap();
-        let (claims, path) = (Claims::new(Vec::new()), folder.path().join("region"));
-        let missing = open(&claims, &region(Some(path.clone()), None)).unwrap_err();
-        assert!(missing.to_string().contains("region"), "{missing}");
-        let made = open(&claims, &region(Some(path.clone()), Some(8192))).unwrap();
+        let (claims, path) = (Claims::default(), folder.path().join("region"));
+        let open = |path: &Path, size| open(&claims, Some(path), size);
+        let refused = |path, words: &str| open(path, None).is_err_and(|why| why.contains(words));
+        assert!(refused(&path, "region"), "it is missing");
+        let made = open(&path, Some(8192)).unwrap();
         assert_eq!((made.bytes, made.memory.bytes()), (8192, 8192));
-        let twice = open(&claims, &region(Some(path.clone()), None)).unwrap_err();
-        assert!(twice.to_string().contains("region r"), "{twice}");
+        assert!(refused(&path, "region r"), "it is in use");
         made.memory.store(0, 5);
         let fails = |_: &File| Err(std::io::Error::from_raw_os_error(libc::EIO));
         let resize = || made.resized(&path, Some(16384));
@@ -167,11 +164,10 @@ mod tests {
         assert_eq!(length.get(), 20480, "the length is on the medium");
         drop(made);
         assert_eq!((grown.memory.load(0), grown.bytes), (5, 20480));
-        open(&claims, &region(Some(path.clone()), None)).unwrap_err();
+        open(&path, None).unwrap_err();
         drop(grown);
-        let again = open(&claims, &region(Some(path.clone()), None)).unwrap();
+        let again = open(&path, None).unwrap();
         assert_eq!((again.memory.load(0), again.bytes), (5, 20480));
-        let less = open(&claims, &region(Some(folder.path().to_owned()), None)).unwrap_err();
-        assert!(less.to_string().contains("device of persistent memory"), "{less}");
+        assert!(refused(folder.path(), "device of persistent memory"));
     }
 }

@@ -109,14 +109,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn seen(device: Option<&str>) -> Seen {
-        Seen {
-            size: 64 * MIB,
-            block_size: 4096,
-            kind: "block".into(),
-            path: "/dev/sdb".into(),
-            device: device.map(str::to_owned),
-            uuid: uuid::Uuid::nil(),
-        }
+        Seen { device: device.map(str::to_owned), ..Seen::for_tests(64 * MIB) }
     }
 
     fn against(

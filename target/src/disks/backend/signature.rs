@@ -61,6 +61,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::control::store::Seen;
     use crate::disks::backend::claim::Claims;
 
     /// Makes a file of 1 MiB by a command.
@@ -81,25 +82,17 @@ mod tests {
     #[test]
     fn a_first_device_that_holds_something_is_refused_and_a_known_one_is_not() {
         let swap = made_by("mkswap", &["-q"]);
-        let claims = Claims::default();
-        let opening =
-            |signature| Opening { claims: &claims, namespace: "n", seen: None, signature };
+        let (claims, seen) = (Claims::default(), Seen::for_tests(4096));
+        let opening = Opening::for_tests(&claims);
         let check = |opening: &Opening<'_>| check(Path::new("/dev/sdb"), swap.as_file(), opening);
-        let error = check(&opening(OnSignature::Refuse)).unwrap_err();
+        let error = check(&opening).unwrap_err();
         assert_eq!(error.cause, crate::disks::backend::Cause::HoldsData);
         let text = error.to_string();
         assert!(text.starts_with("/dev/sdb: it holds swap space") && text.contains("--force"));
-        check(&opening(OnSignature::Ignore)).unwrap();
-        check(&opening(OnSignature::Warn)).unwrap();
-        let seen = crate::control::store::Seen {
-            size: 4096,
-            block_size: 512,
-            kind: "block".into(),
-            path: "/dev/sdb".into(),
-            device: None,
-            uuid: uuid::Uuid::nil(),
-        };
-        check(&Opening { seen: Some(&seen), ..opening(OnSignature::Refuse) }).unwrap();
+        for signature in [OnSignature::Ignore, OnSignature::Warn] {
+            check(&Opening { signature, ..opening }).unwrap();
+        }
+        check(&Opening { seen: Some(&seen), ..opening }).unwrap();
     }
 
     #[test]

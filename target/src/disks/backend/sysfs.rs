@@ -251,16 +251,20 @@ mod tests {
     fn disk(rotational: Option<&str>) -> tempfile::TempDir {
         let sys = tempfile::tempdir().unwrap();
         let at = |path: &str| sys.path().join(path);
-        create_dir_all(at("devices/sda/sda1")).unwrap();
-        create_dir_all(at("devices/sda/queue")).unwrap();
         create_dir_all(at("dev/block")).unwrap();
-        write(at("devices/sda/sda1/partition"), "1\n").unwrap();
+        put(at("devices/sda/sda1/partition"), "1\n");
         if let Some(text) = rotational {
-            write(at("devices/sda/queue/rotational"), text).unwrap();
+            put(at("devices/sda/queue/rotational"), text);
         }
         symlink("../../devices/sda", at("dev/block/8:0")).unwrap();
         symlink("../../devices/sda/sda1", at("dev/block/8:1")).unwrap();
         sys
+    }
+
+    /// Writes a file, and the folders above it.
+    fn put(path: PathBuf, text: &str) {
+        create_dir_all(path.parent().unwrap()).unwrap();
+        write(path, text).unwrap();
     }
 
     #[test]
@@ -268,8 +272,8 @@ mod tests {
         let sys = disk(None);
         let at = |path: &str| sys.path().join(path);
         let presence = |name: &str| presence_of(&at(name), DEVICES_DEEP);
-        write(at("devices/sda/size"), "2048\n").unwrap();
-        write(at("devices/sda/sda1/size"), "1024\n").unwrap();
+        put(at("devices/sda/size"), "2048\n");
+        put(at("devices/sda/sda1/size"), "1024\n");
         for (name, below) in [("dm-0", "sda/sda1"), ("dm-1", "dm-0"), ("dm-2", "sdb")] {
             create_dir_all(at("devices").join(name).join("slaves")).unwrap();
             let link = at("devices").join(name).join("slaves/a");
@@ -277,18 +281,17 @@ mod tests {
         }
         let all = || ["dev/block/8:0", "dev/block/8:1", "devices/dm-1"].map(presence);
         assert_eq!(all(), [Presence::Here; 3]);
-        create_dir_all(at("devices/sda/device")).unwrap();
         for (state, expected) in [
             ("running", Presence::Here),
             ("live", Presence::Here),
             ("transport-offline", Presence::NoPath),
             ("connecting", Presence::NoPath),
         ] {
-            write(at("devices/sda/device/state"), format!("{state}\n")).unwrap();
+            put(at("devices/sda/device/state"), &format!("{state}\n"));
             assert_eq!(all(), [expected; 3], "{state}");
         }
         // A partition keeps its size where its disk has none any more.
-        write(at("devices/sda/size"), "0\n").unwrap();
+        put(at("devices/sda/size"), "0\n");
         assert_eq!(all(), [Presence::Gone; 3]);
         assert_eq!(presence("devices/dm-2"), Presence::Gone, "the link leads nowhere");
         assert_eq!(presence("dev/block/8:2"), Presence::Gone);
@@ -308,15 +311,17 @@ mod tests {
 
     #[test]
     fn a_partition_seeks_where_its_disk_does() {
-        for (text, expected) in [("1\n", Some(true)), ("0\n", Some(false)), ("?\n", None)] {
-            let sys = disk(Some(text));
-            for device in ["8:0", "8:1"] {
-                assert_eq!(rotational(&sys.path().join("dev/block").join(device)), expected);
+        for (text, expected) in [
+            (Some("1\n"), Some(true)),
+            (Some("0\n"), Some(false)),
+            (Some("?\n"), None),
+            (None, None),
+        ] {
+            let sys = disk(text);
+            for (device, expected) in [("8:0", expected), ("8:1", expected), ("8:2", None)] {
+                let seen = rotational(&sys.path().join("dev/block").join(device));
+                assert_eq!(seen, expected, "{text:?} {device}");
             }
-        }
-        let sys = disk(None);
-        for device in ["8:0", "8:1", "8:2"] {
-            assert_eq!(rotational(&sys.path().join("dev/block").join(device)), None);
         }
     }
 
@@ -324,12 +329,11 @@ mod tests {
     fn a_partition_has_the_queue_of_its_disk_and_an_offset_of_its_own() {
         let sys = disk(None);
         let at = |path: &str| sys.path().join(path);
-        write(at("devices/sda/queue/physical_block_size"), "4096\n").unwrap();
-        write(at("devices/sda/queue/logical_block_size"), "512\n").unwrap();
-        write(at("devices/sda/sda1/alignment_offset"), "3584\n").unwrap();
-        let whole = queue_of(&at("dev/block/8:0"));
+        put(at("devices/sda/queue/physical_block_size"), "4096\n");
+        put(at("devices/sda/queue/logical_block_size"), "512\n");
+        put(at("devices/sda/sda1/alignment_offset"), "3584\n");
         let expected = Queue { logical_block: 512, physical_block: 4096, ..Queue::default() };
-        assert_eq!(whole, expected);
+        assert_eq!(queue_of(&at("dev/block/8:0")), expected);
         assert_eq!(queue_of(&at("dev/block/8:1")), Queue { offset: 3584, ..expected });
         assert_eq!(queue_of(&at("dev/block/8:2")), Queue::default());
     }

@@ -142,15 +142,14 @@ mod tests {
         }
     }
 
-    /// Makes a connection that moves nothing.
-    fn quiet(socket: &TcpStream, id: u64) -> NewConnection {
-        paced(socket, id, &Arc::default())
+    /// Adds a connection that moves nothing.
+    fn add_quiet(poller: &mut Poller, now: u64, socket: &TcpStream, id: u64) {
+        poller.add(Nanos(now), paced(socket, id, &Arc::default()), &HashMap::new());
     }
 
     fn poller(enabled: bool) -> Poller {
         let mut poller = Poller::default();
-        let config = Network { enabled, ..Network::default() };
-        poller.configure(1, &config, &HashMap::new());
+        poller.configure(1, &Network { enabled, ..Network::default() }, &HashMap::new());
         poller
     }
 
@@ -170,7 +169,7 @@ mod tests {
         let mut poller = poller(true);
         let socket = pair().0;
         for id in 0..200 {
-            poller.add(Nanos(id * 97_000), quiet(&socket, id), &HashMap::new());
+            add_quiet(&mut poller, id * 97_000, &socket, id);
         }
         rounds(&mut poller, Nanos(0), Nanos(2_000_000_000));
         let rounds = rounds(&mut poller, Nanos(2_000_000_000), Nanos(3_000_000_000));
@@ -182,13 +181,11 @@ mod tests {
         let mut poller = poller(false);
         let socket = pair().0;
         for round in 0..1000 {
-            for id in 0..4 {
-                poller.add(Nanos(round), quiet(&socket, id), &HashMap::new());
-            }
+            (0..4).for_each(|id| add_quiet(&mut poller, round, &socket, id));
             (0..4).for_each(|id| poller.remove(ConnectionId(id)));
         }
         assert_eq!(poller.connections.held(), (0, 4));
-        poller.add(Nanos(0), quiet(&socket, 0), &HashMap::new());
+        add_quiet(&mut poller, 0, &socket, 0);
         poller.configure(2, &Network::default(), &HashMap::new());
         assert!(poller.poll(Nanos(5)).is_some(), "on again, it is looked at");
     }

@@ -114,33 +114,34 @@ mod tests {
         path.with_limit(DeviceLimit::new(rates, 4096), Box::new(device.clone()))
     }
 
-    /// Allows a queue pair this rate of answers, in MB/s. `free` means that it carries traffic that is never held
-    /// back, `writes` that its host writes. Returns the limits that the device was set to.
-    fn allow(
-        path: &mut QueuePairPath,
-        told: &Told,
-        rate: Option<f64>,
-        free: bool,
-        writes: bool,
-    ) -> Vec<u32> {
+    /// The traffic of a queue pair beside its reads.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Beside {
+        Nothing,
+        /// Traffic that is never held back.
+        Urgent,
+        Writes,
+    }
+    use Beside::{Nothing, Urgent, Writes};
+
+    /// Allows a queue pair this rate of answers, in MB/s. Returns the limits that the device was set to.
+    fn allow(path: &mut QueuePairPath, told: &Told, rate: Option<f64>, beside: Beside) -> Vec<u32> {
         let (pacing, now, mut lately) =
             (Pacing::default(), Nanos(1_000_000_000), RecentEvents::default());
-        if writes {
+        if beside == Writes {
             lately.see(now, true, true);
         }
         let out = rate.map(|rate| Rate::new(rate * 1e6));
-        path.allow(
-            &pacing,
-            &AllowedTraffic {
-                now,
-                limits: Both { out, into: None },
-                rates: Both::default(),
-                aims: Both::default(),
-                free: Both { out: free, into: false },
-                rtt: Duration::from_millis(1),
-                lately: &lately,
-            },
-        );
+        let traffic = AllowedTraffic {
+            now,
+            limits: Both { out, into: None },
+            rates: Both::default(),
+            aims: Both::default(),
+            free: Both { out: beside == Urgent, into: false },
+            rtt: Duration::from_millis(1),
+            lately: &lately,
+        };
+        path.allow(&pacing, &traffic);
         assert_eq!(pacing.out_rate(), out.map(Rate::whole), "tokens hold in any case");
         std::mem::take(&mut *lock(&told.calls))
     }
@@ -149,17 +150,19 @@ mod tests {
     fn e2_a_device_that_can_holds_back_what_only_reads() {
         let told = Told::default();
         let mut path = path(&told);
-        assert!(allow(&mut path, &told, None, false, false).is_empty());
-        let [kbits] = allow(&mut path, &told, Some(10.0), false, false)[..] else {
-            panic!("a call")
-        };
+        assert!(allow(&mut path, &told, None, Nothing).is_empty());
+        let [kbits] = allow(&mut path, &told, Some(10.0), Nothing)[..] else { panic!("a call") };
         assert!((120_000..130_000).contains(&kbits), "{kbits} kbit/s, for 80 Mbit/s of data");
-        assert!(allow(&mut path, &told, Some(10.5), false, false).is_empty(), "hardly more");
-        assert_eq!(allow(&mut path, &told, Some(10.0), true, false), [0], "Urgent is with it");
-        assert_eq!(allow(&mut path, &told, Some(10.0), false, false), [kbits]);
-        assert_eq!(allow(&mut path, &told, Some(10.0), false, true), [0], "READs are with it");
-        assert!(allow(&mut path, &told, Some(10.0), false, true).is_empty());
-        allow(&mut path, &told, Some(10.0), false, false);
+        assert!(allow(&mut path, &told, Some(10.5), Nothing).is_empty(), "hardly more");
+        for (beside, limits) in [
+            (Urgent, &[0][..]),
+            (Nothing, &[kbits]),
+            (Writes, &[0]),
+            (Writes, &[]),
+            (Nothing, &[kbits]),
+        ] {
+            assert_eq!(allow(&mut path, &told, Some(10.0), beside), limits);
+        }
         path.lift(&Pacing::default());
         assert_eq!(*lock(&told.calls), [0]);
     }
@@ -168,10 +171,10 @@ mod tests {
     fn e2_a_device_that_refuses_a_limit_is_asked_no_more() {
         let told = Told { broken: true, ..Told::default() };
         let mut path = path(&told);
-        let calls = allow(&mut path, &told, Some(10.0), false, false);
+        let calls = allow(&mut path, &told, Some(10.0), Nothing);
         assert!(matches!(calls[..], [limit, 0] if limit > 0), "and then lifted: {calls:?}");
         for rate in [Some(20.0), None, Some(1.0)] {
-            assert!(allow(&mut path, &told, rate, false, false).is_empty());
+            assert!(allow(&mut path, &told, rate, Nothing).is_empty());
         }
     }
 }

@@ -202,23 +202,20 @@ mod tests {
     fn h3_a_reservation_that_does_not_fit_is_refused_with_what_would() {
         let mut grants = Grants::new(64);
         let admission = admission(1000, 800);
-        assert_eq!(
-            grants.give(wish("a", 601), admission).err(),
-            Some(Refused::Reservation { fits: 600 }),
-            "the region allows no more"
-        );
-        grants.give(wish("a", 500), admission).unwrap();
-        assert_eq!(
-            grants.give(wish("a", 200), admission).err(),
-            Some(Refused::Reservation { fits: 100 }),
-            "the host has 500 of its 600 already"
-        );
-        assert_eq!(
-            grants.give(wish("b", 600), admission).err(),
-            Some(Refused::Reservation { fits: 500 }),
-            "the data node has 500 left"
-        );
-        grants.give(wish("b", 500), admission).unwrap();
+        for (host, reservation, fits) in [
+            // The region allows no more.
+            ("a", 601, Some(600)),
+            ("a", 500, None),
+            // The host has 500 of its 600 already.
+            ("a", 200, Some(100)),
+            // The data node has 500 left.
+            ("b", 600, Some(500)),
+            ("b", 500, None),
+        ] {
+            let refused = grants.give(wish(host, reservation), admission).err();
+            let expected = fits.map(|fits| Refused::Reservation { fits });
+            assert_eq!(refused, expected, "{host}: {reservation}");
+        }
         assert_eq!(grants.reserved_per_second(), 1000);
         grants.give(wish("c", 0), admission).unwrap();
         let gone = grants.take_back(|grant| grant.host == "a");

@@ -214,42 +214,42 @@ mod tests {
         Pressure { session: session.into(), limits, wait, refused, reserve: None }
     }
 
-    fn periods(lines: &[Notice]) -> Vec<u64> {
-        let of = |line: &Notice| match line {
-            Notice::Missed { periods, .. } => *periods,
+    /// Returns the sessions and the periods of lines about missed periods.
+    fn missed(lines: Vec<Notice>) -> impl Iterator<Item = (String, u64)> {
+        lines.into_iter().map(|line| match line {
+            Notice::Missed { session, periods, .. } => (session, periods),
             other => panic!("{other:?}"),
-        };
-        lines.iter().map(of).collect()
+        })
     }
 
     #[test]
     fn missed_periods_have_line_at_most_each_minute() {
         let mut notices = Notices::default();
-        assert_eq!(notices.look(at(0), &[missed_periods("gold", 0)]), []);
-        assert_eq!(periods(&notices.look(at(10), &[missed_periods("gold", 2)])), [2]);
-        assert_eq!(notices.look(at(20), &[missed_periods("gold", 7)]), []);
-        assert_eq!(periods(&notices.look(at(70), &[missed_periods("gold", 9)])), [7]);
-        assert_eq!(notices.look(at(200), &[missed_periods("gold", 9)]), []);
-        let again = notices.look(at(300), &[missed_periods("gold", 1)]);
-        assert_eq!(periods(&again), [1], "a new reservation counts from 0");
+        for (seconds, periods, told) in [
+            (0, 0, None),
+            (10, 2, Some(2)),
+            (20, 7, None),
+            (70, 9, Some(7)),
+            (200, 9, None),
+            // A new reservation counts from 0.
+            (300, 1, Some(1)),
+        ] {
+            let lines = notices.look(at(seconds), &[missed_periods("gold", periods)]);
+            assert!(missed(lines).map(|(_, periods)| periods).eq(told), "at {seconds} s");
+        }
     }
 
     #[test]
     fn long_waits_begin_and_end_with_line() {
         let mut notices = Notices::default();
         assert_eq!(notices.look(at(0), &[waiting("db", 5, 0)]), [], "not longer than 5 s");
-        let begun = notices.look(at(10), &[waiting("db", 8, 3)]);
-        let limits = "iops = 10".to_owned();
-        let waits = Notice::Waits { session: "db".into(), limits, seconds: 8, refused: 3 };
-        assert_eq!(begun, [waits]);
+        let waits = |seconds, refused| {
+            [Notice::Waits { session: "db".into(), limits: "iops = 10".into(), seconds, refused }]
+        };
+        assert_eq!(notices.look(at(10), &[waiting("db", 8, 3)]), waits(8, 3));
         assert_eq!(notices.look(at(20), &[waiting("db", 9, 5)]), []);
         assert_eq!(notices.look(at(30), &[waiting("db", 2, 5)]), [], "neither long nor short");
-        let Some(Notice::Waits { refused, .. }) =
-            notices.look(at(70), &[waiting("db", 9, 7)]).pop()
-        else {
-            panic!("no line after a minute");
-        };
-        assert_eq!(refused, 4);
+        assert_eq!(notices.look(at(70), &[waiting("db", 9, 7)]), waits(9, 4), "after a minute");
         let flows = [Notice::Flows { session: "db".into() }];
         assert_eq!(notices.look(at(80), &[waiting("db", 0, 7)]), flows);
         assert_eq!(notices.look(at(90), &[waiting("db", 0, 7)]), []);
@@ -267,10 +267,7 @@ mod tests {
         for look in 0..5 {
             let lines = notices.look(at(10 * look), &all);
             assert!(lines.len() <= LINES_MAX, "{lines:?}");
-            seen.extend(lines.into_iter().map(|line| match line {
-                Notice::Missed { session, .. } => session,
-                other => panic!("{other:?}"),
-            }));
+            seen.extend(missed(lines).map(|(session, _)| session));
         }
         seen.sort();
         seen.dedup();

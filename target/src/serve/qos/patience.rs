@@ -194,41 +194,41 @@ mod tests {
     #[test]
     fn a_limit_that_makes_hosts_time_out_is_refused_with_the_lowest_that_does_not() {
         let none = config(Vec::new());
-        let own = format!("{NQN}/1");
-        let of = |name: &str, iops, bandwidth| {
-            refusal(&none, &config(vec![session(name, iops, bandwidth)]), &[host()], MIB)
+        let own: &str = &format!("{NQN}/1");
+        let of = |name: &str, limits: Limits, hosts: &[HostWithoutAcre]| {
+            let limited = Session { limits, ..session(name, None, None) };
+            refusal(&none, &config(vec![limited]), hosts, MIB)
         };
         // 128 MiB in 25 s.
-        let text = of(&own, None, Some(1 << 20)).unwrap();
-        assert!(text.contains(HOST) && text.contains("128 commands"), "{text}");
-        assert!(text.contains("bandwidth = 1 MiB"), "{text}");
         let least = (128_u64 << 20).div_ceil(25).next_multiple_of(1024);
-        assert!(
-            text.contains(&format!("set bandwidth to {} or more", format_size(least))),
-            "{text}"
-        );
-        assert_eq!(of(&own, None, Some(least)), None);
-        let text = of(&own, Some(5), None).unwrap();
-        assert!(text.contains("set iops to 6 or more"), "{text}");
-        assert_eq!(of(&own, Some(6), None), None);
-        let limits = Limits { writes: rates(Some(5), None), ..total(Some(1000), None) };
-        let limited = Session { limits, ..session(&own, None, None) };
-        let text = refusal(&none, &config(vec![limited]), &[host()], MIB).unwrap();
-        assert!(text.contains("set write_iops to 6 or more"), "all may be writes: {text}");
-        let per_gib = |iops_per_gib| {
-            let limits = Limits { per_gib: rates(Some(iops_per_gib), None), ..Limits::default() };
-            let limited = Session { limits, ..session(&own, None, None) };
-            refusal(&none, &config(vec![limited]), &[host()], MIB)
-        };
-        let text = per_gib(2).unwrap();
-        assert!(text.contains("iops_per_gib = 2 (4 a second)"), "{text}");
-        assert!(text.contains("set iops_per_gib to 3 or more"), "{text}");
-        assert_eq!(per_gib(3), None, "6 a second for 2 GiB");
-        assert!(of(NQN, Some(5), None).is_some(), "the session above it");
-        assert_eq!(of(&format!("{NQN}/3"), Some(1), None), None, "it does not see that one");
-        let hosts = [];
-        let low = config(vec![session(&own, Some(1), None)]);
-        assert_eq!(refusal(&none, &low, &hosts, MIB), None, "others wait for their retries");
+        let more = format!("set bandwidth to {} or more", format_size(least));
+        let bandwidth = [HOST, "128 commands", "bandwidth = 1 MiB", &more];
+        let per_gib = |iops| Limits { per_gib: rates(Some(iops), None), ..Limits::default() };
+        let sized = ["iops_per_gib = 2 (4 a second)", "set iops_per_gib to 3 or more"];
+        let writes = Limits { writes: rates(Some(5), None), ..total(Some(1000), None) };
+        let unseen: &str = &format!("{NQN}/3");
+        for (name, limits, words) in [
+            (own, total(None, Some(1 << 20)), Some(&bandwidth[..])),
+            (own, total(None, Some(least)), None),
+            (own, total(Some(5), None), Some(&["set iops to 6 or more"])),
+            (own, total(Some(6), None), None),
+            // All commands may be writes.
+            (own, writes, Some(&["set write_iops to 6 or more"])),
+            (own, per_gib(2), Some(&sized)),
+            // 6 a second for 2 GiB.
+            (own, per_gib(3), None),
+            // The session above it.
+            (NQN, total(Some(5), None), Some(&[])),
+            (unseen, total(Some(1), None), None),
+        ] {
+            let text = of(name, limits, &[host()]);
+            assert_eq!(text.is_some(), words.is_some(), "{name}, {limits:?}: {text:?}");
+            for words in words.unwrap_or_default() {
+                assert!(text.as_ref().is_some_and(|text| text.contains(words)), "{text:?}");
+            }
+        }
+        let low = total(Some(1), None);
+        assert_eq!(of(own, low, &[]), None, "others wait for their retries");
     }
 
     #[test]

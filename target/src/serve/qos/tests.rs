@@ -13,7 +13,7 @@ use sluice_config::{
 };
 
 use super::*;
-use crate::disks::backend::{self, Claims, OnSignature, Opening};
+use crate::disks::backend::testing;
 use crate::disks::devices::{Devices, OpenDevice};
 use arbitration::device::DeviceRules;
 
@@ -24,15 +24,8 @@ const GIB: u64 = 1 << 30;
 
 /// Opens a device of so many bytes, whose times are configured.
 fn device(size: u64) -> (BackendId, Arc<OpenDevice>) {
-    device_with(
-        size,
-        Overrides {
-            mean: Some(Nanos(1_000_000)),
-            worst: Some(Nanos(1_000_000)),
-            parallelism: Some(4),
-            seeks: false,
-        },
-    )
+    let time = Some(Nanos(1_000_000));
+    device_with(size, Overrides { mean: time, worst: time, parallelism: Some(4), seeks: false })
 }
 
 fn device_with(size: u64, profile: Overrides) -> (BackendId, Arc<OpenDevice>) {
@@ -40,12 +33,8 @@ fn device_with(size: u64, profile: Overrides) -> (BackendId, Arc<OpenDevice>) {
     let model = DeviceModel { service_time, bandwidth: None, channels: 4, errors: None };
     let null = Backend::Null { size, block_size: 4096, model: Some(model) };
     let rules = DeviceRules { window: WindowRule::Fixed(8), profile, ..DeviceRules::default() };
-    let claims = Claims::default();
-    let opening =
-        Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
     let stats = sluice_core::stats::PerReactor::new(2);
-    let backend = backend::open(&null, false, &opening).unwrap();
-    Devices::default().add(backend, rules, Arc::new(stats))
+    Devices::default().add(testing::open(&null), rules, Arc::new(stats))
 }
 
 fn with_sessions(sessions: Vec<Session>) -> QosConfig {
@@ -82,13 +71,33 @@ fn resolve_from(qos: &QosShared, asker: Asker<'_>, nqn: &str, nsid: u32) -> slui
     qos.snapshot().resolve(&asker, nqn, Some(nsid), qos.namespace(nqn, nsid))
 }
 
-fn reserving(operations: u64) -> Session {
+fn session(name: &str) -> Session {
+    Session { name: name.to_owned(), ..Session::default() }
+}
+
+/// Makes a policy that has commands of all hosts charged to a session.
+fn to_session(name: &str) -> Policy {
+    Policy { session: Some(name.to_owned()), ..Policy::default() }
+}
+
+/// Makes a session that reserves so many operations a second of namespace 1.
+fn reserving(name: &str, operations: u64) -> Session {
     let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
-    Session {
-        name: "gold".to_owned(),
-        reserve: Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) }),
-        ..Session::default()
-    }
+    let reserve = Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) });
+    Session { reserve, ..session(name) }
+}
+
+/// Checks that settings are refused with these words.
+#[track_caller]
+fn assert_refused(result: Result<(), String>, words: &[&str]) {
+    let refusal = result.unwrap_err();
+    assert!(words.iter().all(|words| refusal.contains(words)), "{refusal}");
+}
+
+/// Returns the floors of the first reservation in words.
+fn floors(qos: &QosShared, now: u64) -> String {
+    let sessions = qos.state(Nanos(now)).sessions;
+    sessions.into_iter().find_map(|session| session.reserve).unwrap().floors
 }
 
 #[test]
@@ -125,32 +134,19 @@ fn of_two_policies_for_the_same_the_one_for_fewer_addresses_wins_setting_by_sett
     let from = |networks: &[&str]| -> Sources {
         networks.iter().map(|text| text.parse::<ipnet::IpNet>().unwrap()).collect()
     };
-    let of_host = || Policy { host: Some(HOST.to_owned()), ..Policy::default() };
-    let config = QosConfig {
-        policies: vec![
-            Policy {
-                class: Some(Class::Low),
-                max_class: Some(Class::High),
-                urgent_iops: Some(5),
-                ..of_host()
-            },
-            Policy { addresses: from(&["10.0.0.0/8"]), class: Some(Class::Medium), ..of_host() },
-            Policy {
-                addresses: from(&["10.1.0.0/16", "2001:db8::/32"]),
-                class: Some(Class::High),
-                ..of_host()
-            },
-            // A policy that names the host goes before a policy that names addresses alone.
-            Policy {
-                addresses: from(&["10.1.2.3/32"]),
-                class: Some(Class::Urgent),
-                max_class: Some(Class::Urgent),
-                ..Policy::default()
-            },
-        ],
-        ..QosConfig::default()
+    let policy = |networks: &[&str], class| {
+        let (host, addresses) = (Some(HOST.to_owned()), from(networks));
+        Policy { host, addresses, class: Some(class), ..Policy::default() }
     };
-    let qos = shared(&config);
+    let (max_class, urgent_iops) = (Some(Class::High), Some(5));
+    let general = Policy { max_class, urgent_iops, ..policy(&[], Class::Low) };
+    let wide = policy(&["10.0.0.0/8"], Class::Medium);
+    let narrow = policy(&["10.1.0.0/16", "2001:db8::/32"], Class::High);
+    // A policy that names the host goes before a policy that names addresses alone.
+    let max_class = Some(Class::Urgent);
+    let no_host = Policy { host: None, max_class, ..policy(&["10.1.2.3/32"], Class::Urgent) };
+    let policies = vec![general, wide, narrow, no_host];
+    let qos = shared(&QosConfig { policies, ..QosConfig::default() });
     let of = |host: &str, address: Option<&str>| {
         let address = address.map(|text| text.parse().unwrap());
         resolve_from(&qos, Asker { host, address }, NQN, 2).class
@@ -194,10 +190,9 @@ fn a_namespace_has_its_class_and_its_session() {
 #[test]
 fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     let (qos, device) = shared_on(&QosConfig::default());
-    let config = |operations| with_sessions(vec![reserving(operations)]);
+    let config = |operations| with_sessions(vec![reserving("gold", operations)]);
     let version = qos.version();
-    let refusal = qos.set(Nanos(2), &config(10_000)).unwrap_err();
-    assert!(refusal.contains("left") && refusal.contains("would fit"), "{refusal}");
+    assert_refused(qos.set(Nanos(2), &config(10_000)), &["left", "would fit"]);
     assert_eq!((qos.version(), qos.config()), (version, QosConfig::default()));
     qos.set(Nanos(2), &config(1000)).unwrap();
     assert_eq!(device.qos.reservations().len(), 1);
@@ -220,31 +215,29 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
 fn f2_a_fixed_window_that_makes_a_reservation_impossible_is_refused() {
     let (qos, device) = shared_on(&QosConfig::default());
     let set = |now: u64, window: WindowRule| {
-        let mut config = with_sessions(vec![reserving(1000)]);
+        let mut config = with_sessions(vec![reserving("gold", 1000)]);
         config.general.window = window;
         qos.set(Nanos(now), &config)
     };
+    let one_at_a_time = |now| {
+        let said = floors(&qos, now);
+        let (rate, depth) = said.split_once(" commands a second ").unwrap();
+        assert!(depth.starts_with("one at a time"), "{depth}");
+        rate.parse::<u32>().unwrap()
+    };
     // Each command takes 250 us of the device: 5,000 of them take longer than a second.
-    let refusal = set(2, WindowRule::Fixed(5000)).unwrap_err();
-    assert!(refusal.contains("a window of 5000 holds") && refusal.contains("at most"), "{refusal}");
+    assert_refused(set(2, WindowRule::Fixed(5000)), &["a window of 5000 holds", "at most"]);
     set(3, WindowRule::default()).unwrap();
     assert!(device.qos.follows_reservations() && device.qos.queue_bound().is_some());
-    let floors = |now| {
-        let sessions = qos.state(Nanos(now)).sessions;
-        sessions.into_iter().find_map(|session| session.reserve).unwrap().floors
-    };
-    assert!(floors(3).starts_with("500 commands a second one at a time"), "{}", floors(3));
-    let mut both = with_sessions(vec![reserving(1000)]);
-    both.sessions.push(Session { name: "silver".to_owned(), ..reserving(1000) });
-    qos.set(Nanos(3), &both).unwrap();
-    let of_gold = floors(3);
-    assert!(of_gold.starts_with("359 commands a second one at a time"), "{of_gold}");
+    assert_eq!(one_at_a_time(3), 500);
+    let both = vec![reserving("gold", 1000), reserving("silver", 1000)];
+    qos.set(Nanos(3), &with_sessions(both)).unwrap();
+    assert_eq!(one_at_a_time(3), 359);
     set(4, WindowRule::Fixed(64)).unwrap();
     assert!(!device.qos.follows_reservations() && device.qos.queue_bound().is_none());
-    assert!(floors(4).starts_with("58 commands a second one at a time"), "{}", floors(4));
+    assert_eq!(one_at_a_time(4), 58);
     assert!(!qos.take_touched().unwrap().devices.is_empty(), "reactors are told");
-    let refusal = set(5, WindowRule::Fixed(5000)).unwrap_err();
-    assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
+    assert_refused(set(5, WindowRule::Fixed(5000)), &["cannot keep its reservation"]);
 }
 
 #[test]
@@ -259,13 +252,8 @@ fn f1_reservations_follow_a_device_that_becomes_known() {
         let time = 2_000_000 * u64::from(depth.div_ceil(8));
         for at in 1..=2000 {
             let now = Nanos(at * 1000 + time);
-            device.qos.profiler.record(
-                now,
-                false,
-                4096,
-                Nanos(at * 1000),
-                Occupancy::steady(depth),
-            );
+            let begin = Nanos(at * 1000);
+            device.qos.profiler.record(now, false, 4096, begin, Occupancy::steady(depth));
         }
     };
     let known = || {
@@ -274,7 +262,7 @@ fn f1_reservations_follow_a_device_that_becomes_known() {
         (one.reserved.queue_bound().at_once, one.reserved.kept())
     };
     load(1);
-    qos.set(Nanos(SECOND), &with_sessions(vec![reserving(100)])).unwrap();
+    qos.set(Nanos(SECOND), &with_sessions(vec![reserving("gold", 100)])).unwrap();
     assert_eq!(known().0, 1, "nothing shows yet that it serves more at once");
     assert!(qos.take_touched().is_some());
     let first = device.qos.reservations();
@@ -287,9 +275,7 @@ fn f1_reservations_follow_a_device_that_becomes_known() {
     assert!(qos.retry(Nanos(4 * SECOND)));
     assert_eq!(known(), (8, counted), "the counts go on");
     assert_eq!(qos.take_touched().unwrap().devices.len(), 1, "reactors are told");
-    let floors = qos.state(Nanos(4 * SECOND)).sessions;
-    let floors = floors.into_iter().find_map(|session| session.reserve).unwrap().floors;
-    assert_eq!(floors, "100 commands a second at any depth");
+    assert_eq!(floors(&qos, 4 * SECOND), "100 commands a second at any depth");
     assert!(!qos.retry(Nanos(20 * SECOND)), "the device is the same");
     // Ten times as slow, it would not keep the reservation: that stays, and its periods are judged.
     for at in 1..=4000 {
@@ -304,48 +290,31 @@ fn f1_reservations_follow_a_device_that_becomes_known() {
 #[test]
 fn f2_limits_above_leave_room_for_reservations() {
     let of = |name: &str, operations: u64| Session {
-        name: name.to_owned(),
         parent: Some("tenants".to_owned()),
-        ..reserving(operations)
+        ..reserving(name, operations)
     };
-    let limited = |iops: u64| {
-        let total = Rates { iops: Rate::per_second(iops), ..Rates::default() };
-        Session {
-            name: "tenants".to_owned(),
-            limits: Limits { total, ..Limits::default() },
-            ..Session::default()
-        }
-    };
-    let (qos, _device) = shared_on(&QosConfig::default());
+    let tenants = |iops: u64| Session { limits: total(Some(iops), None), ..session("tenants") };
+    let qos = shared(&QosConfig::default());
     let set = |iops: u64, gold: u64, silver: u64| {
-        let sessions = vec![limited(iops), of("gold", gold), of("silver", silver)];
-        qos.set(Nanos(2), &QosConfig { sessions, ..QosConfig::default() })
+        let sessions = vec![tenants(iops), of("gold", gold), of("silver", silver)];
+        qos.set(Nanos(2), &with_sessions(sessions))
     };
-    let refusal = set(1000, 800, 300).unwrap_err();
-    assert!(
-        refusal.contains("session silver cannot reserve this") && refusal.contains("1100 would be"),
-        "{refusal}"
-    );
+    let words = ["session silver cannot reserve this", "1100 would be"];
+    assert_refused(set(1000, 800, 300), &words);
     set(1000, 700, 300).unwrap();
-    let refusal = set(999, 700, 300).unwrap_err();
-    assert!(refusal.contains("cannot keep its reservation"), "{refusal}");
+    assert_refused(set(999, 700, 300), &["cannot keep its reservation"]);
     set(500, 200, 300).unwrap();
-    let total = Rates { iops: Rate::per_second(199), ..Rates::default() };
-    let own = Session { limits: Limits { total, ..Limits::default() }, ..of("gold", 200) };
-    let sessions = vec![limited(500), own];
-    let refusal = qos.set(Nanos(3), &QosConfig { sessions, ..QosConfig::default() }).unwrap_err();
-    assert!(refusal.contains("it is limited to 199 commands a second"), "{refusal}");
+    let own = Session { limits: total(Some(199), None), ..of("gold", 200) };
+    let result = qos.set(Nanos(3), &with_sessions(vec![tenants(500), own]));
+    assert_refused(result, &["it is limited to 199 commands a second"]);
 }
 
 /// Makes a session that reserves `operations` writes of 64 KiB a second, with buffers for two seconds.
 fn buffered(name: &str, operations: u64) -> Session {
-    let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
-    let terms = Terms { request_bytes: 64 << 10, write_percent: 100, buffers: 2, ..terms };
-    Session {
-        name: name.to_owned(),
-        reserve: Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) }),
-        ..Session::default()
-    }
+    let mut session = reserving(name, operations);
+    let terms = &mut session.reserve.as_mut().unwrap().terms;
+    (terms.request_bytes, terms.write_percent, terms.buffers) = (64 << 10, 100, 2);
+    session
 }
 
 #[test]
@@ -354,8 +323,7 @@ fn f4_half_of_a_reactors_buffers_may_be_set_aside_for_all_tenants_together() {
     let qos = shared(&QosConfig::default());
     let set = |sessions: Vec<Session>| qos.set(Nanos(2), &with_sessions(sessions));
     set(vec![buffered("gold", 128)]).unwrap();
-    let refusal = set(vec![buffered("gold", 129)]).unwrap_err();
-    assert!(refusal.contains("buffer"), "{refusal}");
+    assert_refused(set(vec![buffered("gold", 129)]), &["buffer"]);
     set(vec![buffered("gold", 64), buffered("silver", 64)]).unwrap();
     assert!(set(vec![buffered("gold", 64), buffered("silver", 65)]).is_err());
     // A reservation without buffers set aside needs its buffers in all reactors together.
@@ -366,31 +334,29 @@ fn f4_half_of_a_reactors_buffers_may_be_set_aside_for_all_tenants_together() {
 
 #[test]
 fn f4_buffers_are_set_aside_while_their_reservation_is_in_force() {
-    let policy = Policy { session: Some("gold".to_owned()), ..Policy::default() };
-    let config = |sessions: Vec<Session>, enabled: bool| {
-        let mut config = QosConfig { sessions, ..QosConfig::default() };
+    let qos = shared(&QosConfig::default());
+    for (session, enabled, writes) in [
+        // Two seconds of writes.
+        (buffered("gold", 100), true, 200),
+        (buffered("gold", 50), true, 100),
+        // Commands do not wait.
+        (buffered("gold", 50), false, 0),
+        (buffered("gold", 50), true, 100),
+        (session("gold"), true, 0),
+    ] {
+        let mut config = with_sessions(vec![session]);
         config.general.enabled = enabled;
-        config.policies.push(policy.clone());
-        config
-    };
-    let plain = Session { reserve: None, ..buffered("gold", 1) };
-    let qos = shared(&config(vec![buffered("gold", 100)], true));
-    // A session says of an amount whether it is another than before.
-    let has = |bytes: u64| !resolve(&qos, HOST, NQN, 1).tenant.session.set_aside(bytes);
-    assert!(has(200 * (64 << 10)), "two seconds of writes");
-    qos.set(Nanos(2), &config(vec![buffered("gold", 50)], true)).unwrap();
-    assert!(has(100 * (64 << 10)));
-    qos.set(Nanos(3), &config(vec![buffered("gold", 50)], false)).unwrap();
-    assert!(has(0), "commands do not wait");
-    qos.set(Nanos(4), &config(vec![buffered("gold", 50)], true)).unwrap();
-    assert!(has(100 * (64 << 10)));
-    qos.set(Nanos(5), &config(vec![plain], true)).unwrap();
-    assert!(has(0));
+        config.policies.push(to_session("gold"));
+        qos.set(Nanos(2), &config).unwrap();
+        // A session says of an amount whether it is another than before.
+        let session = resolve(&qos, HOST, NQN, 1).tenant.session;
+        assert!(!session.set_aside(writes * (64 << 10)), "{config:?}");
+    }
 }
 
 #[test]
 fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
-    let config = with_sessions(vec![reserving(1000)]);
+    let config = with_sessions(vec![reserving("gold", 1000)]);
     let (qos, device) = shared_on(&config);
     assert_eq!(device.qos.reservations().len(), 1, "asked for before the namespace came");
     qos.remove_namespace(Nanos(2), NQN, 1);
@@ -406,15 +372,14 @@ fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
 #[test]
 fn d1_sessions_are_below_what_the_configuration_says_whenever_that_comes() {
     let of = |name: &str, parent: Option<&str>| Session {
-        name: name.to_owned(),
         parent: parent.map(str::to_owned),
         operations: Some(50),
-        ..Session::default()
+        limits: total(Some(500), None),
+        ..session(name)
     };
     let name = format!("{NQN}/1");
     let sessions = vec![of("gold", None), of(&name, Some("gold")), of("inner", Some(&name))];
-    let policy = Policy { session: Some("inner".to_owned()), ..Policy::default() };
-    let config = QosConfig { sessions, policies: vec![policy], ..QosConfig::default() };
+    let config = QosConfig { policies: vec![to_session("inner")], ..with_sessions(sessions) };
     let line = |qos: &QosShared| -> Vec<String> {
         let session = resolve(qos, HOST, NQN, 1).tenant.session;
         let line = std::iter::successors(Some(&session), |session| session.parent());
@@ -425,6 +390,7 @@ fn d1_sessions_are_below_what_the_configuration_says_whenever_that_comes() {
     let flows_version = qos.snapshot().flows_version;
     qos.remove_namespace(Nanos(2), NQN, 1);
     assert_eq!(line(&qos), ["inner", "root"], "what it was below is gone");
+    assert_eq!(limits(&qos, "gold").0, Some(500), "other sessions stay");
     assert!(qos.snapshot().flows_version > flows_version, "connections are to find it again");
     add(&qos, 3, 1, GIB);
     assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);
@@ -460,22 +426,15 @@ fn d1_changes_for_ever_do_not_run_out_of_places() {
     let qos = shared(&QosConfig::default());
     for round in 0..500u64 {
         let name = format!("s{round}");
-        let session = Session { name, limits: total(Some(round + 1), None), ..Session::default() };
-        let policy = Policy { session: Some(session.name.clone()), ..Policy::default() };
-        let config =
-            QosConfig { sessions: vec![session], policies: vec![policy], ..QosConfig::default() };
+        let session = Session { limits: total(Some(round + 1), None), ..session(&name) };
+        let policies = vec![to_session(&name)];
+        let config = QosConfig { policies, ..with_sessions(vec![session]) };
         qos.set(Nanos(round), &config).unwrap();
         let _ = qos.take_touched();
         let session = resolve(&qos, HOST, NQN, 1).tenant.session;
-        assert_eq!(session.name(), format!("s{round}"));
-        assert!(session.id().0 < 8);
+        assert!(session.name() == name && session.id().0 < 8, "{name}");
     }
     assert!(qos.kept_statistics() < 8, "statistics of what has gone");
-}
-
-fn per_gib(name: &str, iops: u64) -> Session {
-    let limits = Limits { per_gib: rates(Some(iops), None), ..Limits::default() };
-    Session { name: name.to_owned(), limits, ..Session::default() }
 }
 
 /// Returns the limits on all commands that a session has now.
@@ -491,7 +450,7 @@ fn a_limit_per_gib_follows_the_size_of_its_namespace() {
     let own = format!("{NQN}/1");
     let per_gib =
         |iops| Limits { per_gib: rates(Some(iops), Some(1 << 20)), ..total(Some(24), None) };
-    let sized = Session { name: own.clone(), limits: per_gib(10), ..Session::default() };
+    let sized = Session { limits: per_gib(10), ..session(&own) };
     let config = |sized: Session| with_sessions(vec![sized]);
     let qos = shared(&config(sized.clone()));
     assert_eq!(limits(&qos, &own), (Some(10), Some(1 << 20)));
@@ -520,8 +479,8 @@ fn a_limit_per_gib_follows_the_size_of_its_namespace() {
 
 #[test]
 fn a_subsystems_limit_per_gib_counts_all_its_namespaces() {
-    let config = with_sessions(vec![per_gib(NQN, 10)]);
-    let qos = shared(&config);
+    let per_gib = Limits { per_gib: rates(Some(10), None), ..Limits::default() };
+    let qos = shared(&with_sessions(vec![Session { limits: per_gib, ..session(NQN) }]));
     assert_eq!(limits(&qos, NQN), (Some(10), None));
     add(&qos, 2, 2, GIB / 2);
     assert_eq!(limits(&qos, NQN), (Some(15), None));
@@ -547,15 +506,11 @@ fn a_subsystems_limit_per_gib_counts_all_its_namespaces() {
 fn sessions_of_one_profile_have_limits_by_their_own_sizes() {
     let (one, two) = (format!("{NQN}/1"), format!("{NQN}/2"));
     let config = |iops: u64| {
-        let of = |name: &String| Session {
-            name: name.clone(),
-            profile: Some("gold".to_owned()),
-            ..Session::default()
-        };
+        let of = |name| Session { profile: Some("gold".to_owned()), ..session(name) };
         let limits = Limits { per_gib: rates(Some(iops), Some(1 << 20)), ..Limits::default() };
         let gold = Profile { name: "gold".to_owned(), limits };
         let sessions = vec![of(&one), of(&two)];
-        QosConfig { sessions, profiles: vec![gold], ..QosConfig::default() }
+        QosConfig { profiles: vec![gold], ..with_sessions(sessions) }
     };
     let qos = shared(&config(10));
     add(&qos, 2, 2, 4 * GIB);
@@ -573,8 +528,7 @@ fn d6_nodes_share_limit_of_their_session() {
          [[policy]]\nhost = \"nqn.2026-01.io.x:h1\"\nsession = \"tenant\"\n",
     )
     .unwrap();
-    let (qos, _device) = shared_on(&config.qos);
-    let nodes = Nodes::new(Arc::new(qos));
+    let nodes = Nodes::new(Arc::new(shared(&config.qos)));
     let now = Nanos(10_000_000_000);
     let node = |host| Node { host, subsystem: NQN, address: None };
     let busy = Amount { operations: 8, kib: 32 };

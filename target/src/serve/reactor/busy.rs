@@ -91,10 +91,8 @@ mod tests {
         let mut busy = Busy::default();
         busy.doubt(3, Nanos(7));
         assert_eq!(busy.next(), Some(Nanos(7) + DOUBT));
-        assert_eq!(
-            (busy.pop_due(Nanos(6) + DOUBT), busy.pop_due(Nanos(7) + DOUBT)),
-            (None, Some(3))
-        );
+        let due = [6, 7].map(|at| busy.pop_due(Nanos(at) + DOUBT));
+        assert_eq!(due, [None, Some(3)]);
     }
 
     #[test]

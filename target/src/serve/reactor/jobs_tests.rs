@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use arbitration::device::DeviceRules;
 use fabric::nvm::LbaRange;
+use sluice_config::Backend::File;
 use sluice_core::stats::PerReactor;
 use tempfile::TempDir;
 
-use super::super::ring::RingSize;
+use super::super::ring::tests::{small_ring, wait_for};
 use super::*;
-use crate::disks::backend::{Claims, OnSignature, Opening};
+use crate::disks::backend::testing;
 use crate::disks::devices::Devices;
 
 const KEY: Key = Key { index: 1, generation: 1 };
@@ -35,24 +36,13 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
         fs::write(&path, [0; 2 * BLOCK]).unwrap();
-        let (size, block_size) = (None, Some(4096));
-        let file = path.clone();
-        let file = sluice_config::Backend::File {
-            path: file,
-            size,
-            block_size,
-            direct: false,
-            create: false,
-        };
-        let (claims, signature) = (Claims::default(), OnSignature::Refuse);
-        let opening = Opening { claims: &claims, namespace: "n", seen: None, signature };
-        let file = backend::open(&file, false, &opening).unwrap();
+        let (to, size, block_size) = (path.clone(), None, Some(4096));
+        let file = File { path: to, size, block_size, direct: false, create: false };
         let stats = Arc::new(PerReactor::new(1));
-        let (_, device) = Devices::default().add(file, DeviceRules::default(), stats);
-        let size = RingSize { entries: 8, buffers: 2, buffer_bytes: BLOCK };
-        let ring = Ring::new(size).unwrap().0;
+        let devices = Devices::default();
+        let (_, device) = devices.add(testing::open(&file), DeviceRules::default(), stats);
         let pool = Pool::new(1 << 20, 1 << 18).unwrap();
-        let jobs = Jobs::default();
+        let (jobs, ring) = (Jobs::default(), small_ring(8).0);
         let mut rig = Self { jobs, ring, pool, device, path, _folder: folder };
         let mut buffer = rig.pool.take(2 * BLOCK, Use::Any).unwrap();
         for (half, byte) in buffer.chunks_mut(BLOCK).zip(DATA) {
@@ -69,15 +59,9 @@ impl Rig {
 
     /// Returns the unit of the next completion, and its result.
     fn completion(&mut self) -> (u32, i32) {
-        loop {
-            self.ring.turn(Some(Duration::from_millis(20))).unwrap();
-            let mut all = Vec::with_capacity(8);
-            self.ring.completions(&mut all);
-            if let [completion] = all[..] {
-                let Some(Tag::Unit(unit)) = Tag::decode(completion.user_data) else { panic!() };
-                return (unit, completion.result);
-            }
-        }
+        let [completion] = wait_for(&mut self.ring, 1)[..] else { panic!("one unit is there") };
+        let Some(Tag::Unit(unit)) = Tag::decode(completion.user_data) else { panic!() };
+        (unit, completion.result)
     }
 
     /// Reports a completion. Returns the status of the job's end.

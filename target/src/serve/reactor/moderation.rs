@@ -203,28 +203,23 @@ mod tests {
         assert!(run(20_000, (1400, 700), 10, 1) < 2, "a host that waits loses nearly nothing");
     }
 
-    #[test]
-    fn spacing_ends_once_hosts_gain_nothing() {
+    /// Takes spaced turns of so many bytes and of a time each. Returns whether turns are still spaced then.
+    fn stays_spaced(turns: u64, bytes: u64, time: impl Fn(u64) -> u64) -> bool {
         let mut moderation = Moderation { is_on: true, ..Moderation::default() };
         let (mut now, mut moved) = (Nanos(1), Moved::default());
-        for _ in 0..400_000 / 3 {
+        for turn in 0..turns {
             moderation.spacing(now, || moved);
-            (now, moved.bytes) = (now.after(3_000), moved.bytes + 3_000);
+            (now, moved.bytes) = (now.after(time(turn)), moved.bytes + bytes);
         }
-        assert!(!moderation.is_on);
+        moderation.is_on
     }
 
     #[test]
-    fn spacing_ends_with_load_that_pauses() {
-        let mut moderation = Moderation { is_on: true, ..Moderation::default() };
-        let (mut now, mut moved) = (Nanos(1), Moved::default());
-        for turn in 0..100_000 {
-            moderation.spacing(now, || moved);
-            // Five milliseconds of work, and five without.
-            let pause = if turn % 500 == 0 { 5_000_000 } else { 10_000 };
-            (now, moved.bytes) = (now.after(pause), moved.bytes + 72);
-        }
-        assert!(!moderation.is_on);
+    fn spacing_ends_once_hosts_gain_nothing_or_pause() {
+        assert!(!stays_spaced(400_000 / 3, 3_000, |_| 3_000));
+        // Five milliseconds of work, and five without.
+        let time = |turn| if turn % 500 == 0 { 5_000_000 } else { 10_000 };
+        assert!(!stays_spaced(100_000, 72, time));
     }
 
     #[test]

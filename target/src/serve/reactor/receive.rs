@@ -137,32 +137,23 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
 
     use fabric::queue::SlotId;
     use sluice_core::{Memory as _, Use};
 
     use super::super::pool::Pool;
-    use super::super::ring::RingSize;
+    use super::super::ring::tests::{small_ring, wait_for};
     use super::*;
 
     fn ended(ring: &mut Ring, receiving: &mut Receiving) -> Received {
-        let mut seen = Vec::with_capacity(8);
-        for _ in 0..1000 {
-            ring.turn(Some(Duration::from_millis(10))).unwrap();
-            ring.completions(&mut seen);
-            if let [completion] = &seen[..] {
-                assert_eq!(completion.user_data, 7);
-                return receiving.ended(completion).unwrap();
-            }
-        }
-        panic!("nothing was received");
+        let [completion] = &wait_for(ring, 1)[..] else { panic!("one is in the ring") };
+        assert_eq!(completion.user_data, 7);
+        receiving.ended(completion).unwrap()
     }
 
     #[test]
     fn data_goes_where_it_belongs_and_what_follows_beside_it() {
-        let size = RingSize { entries: 8, buffers: 2, buffer_bytes: 4096 };
-        let (mut ring, _buffers) = Ring::new(size).unwrap();
+        let (mut ring, _buffers) = small_ring(8);
         let pool = Pool::new(1 << 20, 1 << 18).unwrap();
         let (mut writer, reader) = UnixStream::pair().unwrap();
         let sent: Vec<u8> = (0..60_000u32).map(|i| (i % 251).to_le_bytes()[0]).collect();
@@ -198,8 +189,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_ends_gives_the_buffer_back() {
-        let size = RingSize { entries: 8, buffers: 2, buffer_bytes: 4096 };
-        let (mut ring, _buffers) = Ring::new(size).unwrap();
+        let (mut ring, _buffers) = small_ring(8);
         let pool = Pool::new(1 << 20, 1 << 18).unwrap();
         let (writer, reader) = UnixStream::pair().unwrap();
         let buffer = pool.take(4096, Use::Any).unwrap();

@@ -92,14 +92,10 @@ mod tests {
     use sluice_core::{Memory as _, Use};
 
     use super::super::pool::Pool;
-    use super::super::ring::RingSize;
+    use super::super::ring::tests::{small_ring, wait_for};
     use super::*;
 
     const MIB: usize = 1 << 20;
-
-    fn ring() -> Ring {
-        Ring::new(RingSize { entries: 8, buffers: 2, buffer_bytes: 4096 }).unwrap().0
-    }
 
     #[test]
     fn a_buffer_lies_in_one_part_and_the_table_has_room_for_all() {
@@ -115,8 +111,8 @@ mod tests {
 
     #[test]
     fn data_comes_to_the_buffer_whose_part_was_registered() {
-        let (mut ring, pool, other) =
-            (ring(), Pool::new(8 * MIB, MIB).unwrap(), Pool::new(MIB, 4096).unwrap());
+        let (pool, other) = (Pool::new(8 * MIB, MIB).unwrap(), Pool::new(MIB, 4096).unwrap());
+        let mut ring = small_ring(8).0;
         let mut file = tempfile::tempfile().unwrap();
         let sent: Vec<u8> = (0..8 * MIB).map(|at| (at / 4096 % 251).to_le_bytes()[0]).collect();
         file.write_all(&sent).unwrap();
@@ -137,12 +133,7 @@ mod tests {
             let entry = read.offset(offset as u64).build().user_data(7);
             // SAFETY: the buffer lives until the completion was seen.
             unsafe { ring.push(entry.into()) };
-            let mut seen = Vec::with_capacity(1);
-            while seen.is_empty() {
-                ring.turn(Some(std::time::Duration::from_millis(10))).unwrap();
-                ring.completions(&mut seen);
-            }
-            assert_eq!(seen[0].result, i32::try_from(MIB).unwrap());
+            assert_eq!(wait_for(&mut ring, 1)[0].result, i32::try_from(MIB).unwrap());
             assert!(buffer[..] == sent[offset..offset + MIB], "buffer {index}");
         }
         places.sort_unstable();
@@ -151,7 +142,7 @@ mod tests {
 
     #[test]
     fn where_the_kernel_refuses_a_part_those_before_it_are_used() {
-        let (mut ring, pool) = (ring(), Pool::new(8 * MIB, MIB).unwrap());
+        let (mut ring, pool) = (small_ring(8).0, Pool::new(8 * MIB, MIB).unwrap());
         let buffers: Vec<_> = (0..8).map(|_| pool.take(MIB, Use::Any).unwrap()).collect();
         assert_eq!(pool.allow_registration(0), 4);
         // The table has room for one part only.

@@ -467,29 +467,34 @@ impl RecvBuffers {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 
     use super::*;
 
-    fn wait_for(ring: &mut Ring, count: usize) -> Vec<Completion> {
+    /// Makes a ring with two buffers of 4 KiB.
+    pub(in super::super) fn small_ring(entries: u32) -> (Ring, RecvBuffers) {
+        Ring::new(RingSize { entries, buffers: 2, buffer_bytes: 4096 }).unwrap()
+    }
+
+    /// Takes turns until so many operations are complete.
+    pub(in super::super) fn wait_for(ring: &mut Ring, count: usize) -> Vec<Completion> {
         let mut seen = Vec::with_capacity(64);
         for _ in 0..1000 {
             ring.turn(Some(Duration::from_millis(10))).unwrap();
             ring.completions(&mut seen);
             if seen.len() >= count {
-                break;
+                return seen;
             }
         }
-        seen
+        panic!("only {seen:?} is complete");
     }
 
     #[test]
     fn a_stream_is_received_whole_although_the_buffers_run_out() {
-        let size = RingSize { entries: 8, buffers: 2, buffer_bytes: 4096 };
-        let (mut ring, mut buffers) = Ring::new(size).unwrap();
+        let (mut ring, mut buffers) = small_ring(8);
         let (mut writer, reader) = UnixStream::pair().unwrap();
         let sent: Vec<u8> = (0..40_000u32).map(|i| i.to_le_bytes()[0]).collect();
         writer.write_all(&sent).unwrap();
@@ -514,8 +519,7 @@ mod tests {
 
     #[test]
     fn more_entries_than_the_queue_holds_are_all_submitted() {
-        let (mut ring, _buffers) =
-            Ring::new(RingSize { entries: 4, buffers: 2, buffer_bytes: 4096 }).unwrap();
+        let (mut ring, _buffers) = small_ring(4);
         let pairs: Vec<_> = (0..20).map(|_| UnixStream::pair().unwrap()).collect();
         for (index, (_, reader)) in pairs.iter().enumerate() {
             ring.watch(reader.as_raw_fd(), index as u64);

@@ -62,8 +62,6 @@ fn who_is_over_tls_waits_for_room_for_a_bounded_time() {
     assert_eq!(shared.events.tls_refused.load(Ordering::Relaxed), 1);
     assert!(!closed(&mut reactor, (Duration::from_millis(18_900), 4), &second));
     assert!(closed(&mut reactor, (Duration::from_millis(19_100), LATE), &second));
-    assert!(
-        !closed(&mut reactor, (Duration::from_secs(100), 4), &plain),
-        "it has no key that may go"
-    );
+    let late = (Duration::from_secs(100), 4);
+    assert!(!closed(&mut reactor, late, &plain), "it has no key that may go");
 }

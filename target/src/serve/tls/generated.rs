@@ -96,12 +96,20 @@ mod tests {
     use super::*;
 
     const SUBSYSTEM: &str = "nqn.2026-01.io.x:s";
+    const NAMES: Names<'_> = Names { host: "nqn.2026-01.io.x:h", subsystem: SUBSYSTEM };
 
     fn key(names: Names<'_>, tag: u16) -> GeneratedKey {
         let psk: Vec<u8> = tag.to_le_bytes().repeat(16);
         let both = (names.host, names.subsystem);
         let (identity, psk) = generated_tls_psk(PskLength::Bytes32, &psk, both);
         GeneratedKey { identity, psk }
+    }
+
+    /// Makes a key of the first secret, and keeps it.
+    fn keep(psks: &mut GeneratedPsks, now: Nanos, names: Names<'_>, tag: u16) -> GeneratedKey {
+        let key = key(names, tag);
+        psks.keep(now, names, key.clone(), SecretNumber(1));
+        key
     }
 
     fn has(psks: &GeneratedPsks, now: Nanos, key: &GeneratedKey) -> bool {
@@ -117,13 +125,11 @@ mod tests {
 
     #[test]
     fn a_key_is_found_by_its_whole_identity_for_an_hour() {
-        let names = Names { host: "nqn.2026-01.io.x:h", subsystem: SUBSYSTEM };
         let mut psks = GeneratedPsks::default();
-        let (own, other) = (key(names, 1), key(names, 2));
-        assert!(!has(&psks, at(5), &own));
-        psks.keep(at(5), names, own.clone(), SecretNumber(1));
-        assert!(has(&psks, at(5), &own) && !has(&psks, at(5), &other));
-        psks.keep(at(100), names, other.clone(), SecretNumber(1));
+        assert!(!has(&psks, at(5), &key(NAMES, 1)));
+        let own = keep(&mut psks, at(5), NAMES, 1);
+        assert!(has(&psks, at(5), &own) && !has(&psks, at(5), &key(NAMES, 2)));
+        let other = keep(&mut psks, at(100), NAMES, 2);
         assert!(has(&psks, at(3604), &own), "a later one takes nothing away");
         assert!(!has(&psks, at(3605), &own) && has(&psks, at(3605), &other));
         psks.forget_old(at(3604));
@@ -141,10 +147,7 @@ mod tests {
         let other = "nqn.2026-01.io.x:t";
         let mut psks = GeneratedPsks::default();
         let pairs = [names(a, SUBSYSTEM), names(a, other), names(b, SUBSYSTEM), names(b, other)];
-        let keys = pairs.map(|pair| key(pair, 1));
-        for (pair, key) in pairs.into_iter().zip(&keys) {
-            psks.keep(at(1), pair, key.clone(), SecretNumber(1));
-        }
+        let keys = pairs.map(|pair| keep(&mut psks, at(1), pair, 1));
         let found = |psks: &GeneratedPsks| keys.each_ref().map(|key| has(psks, at(1), key));
         psks.forget(a, ForgottenKeys::Subsystem(SUBSYSTEM));
         assert_eq!(found(&psks), [false, true, true, true]);
@@ -155,26 +158,18 @@ mod tests {
 
     #[test]
     fn keys_made_by_one_secret_of_a_host_are_forgotten_and_those_of_another_stay() {
-        let names = Names { host: "nqn.2026-01.io.x:h", subsystem: SUBSYSTEM };
         let mut psks = GeneratedPsks::default();
-        let (one, other) = (key(names, 1), key(names, 2));
-        psks.keep(at(1), names, one.clone(), SecretNumber(1));
-        psks.keep(at(1), names, other.clone(), SecretNumber(2));
-        psks.forget(names.host, ForgottenKeys::Secret(SecretNumber(1)));
+        let (one, other) = (keep(&mut psks, at(1), NAMES, 1), key(NAMES, 2));
+        psks.keep(at(1), NAMES, other.clone(), SecretNumber(2));
+        psks.forget(NAMES.host, ForgottenKeys::Secret(SecretNumber(1)));
         assert!(!has(&psks, at(1), &one) && has(&psks, at(1), &other));
     }
 
     #[test]
     fn who_has_too_many_keys_made_loses_its_own_and_takes_bounded_memory() {
         let mut psks = GeneratedPsks::default();
-        let quiet = Names { host: "nqn.2026-01.io.x:quiet", subsystem: SUBSYSTEM };
-        let of_quiet = key(quiet, 0);
-        psks.keep(at(1), quiet, of_quiet.clone(), SecretNumber(1));
-        let pair = Names { host: "nqn.2026-01.io.x:one", subsystem: SUBSYSTEM };
-        let of_one: Vec<_> = (0..20).map(|tag| key(pair, tag)).collect();
-        for key in &of_one {
-            psks.keep(at(2), pair, key.clone(), SecretNumber(1));
-        }
+        let of_quiet = keep(&mut psks, at(1), Names { host: "nqn.2026-01.io.x:quiet", ..NAMES }, 0);
+        let of_one: Vec<_> = (0..20).map(|tag| keep(&mut psks, at(2), NAMES, tag)).collect();
         let found = of_one.iter().map(|key| has(&psks, at(2), key));
         assert!(found.eq((0..20).map(|tag| tag >= 4)), "the oldest ones have gone");
         // With many subsystems a host has many keys, and with many of these all room is used.
@@ -182,7 +177,7 @@ mod tests {
             let subsystem = format!("{SUBSYSTEM}{n}");
             let names = Names { host: "nqn.2026-01.io.x:many", subsystem: &subsystem };
             for tag in 0..16 {
-                psks.keep(at(3), names, key(names, tag), SecretNumber(1));
+                keep(&mut psks, at(3), names, tag);
                 assert!(psks.count() <= MOST);
             }
         }

@@ -98,23 +98,35 @@ mod tests {
 
     const NOW: Nanos = Nanos(1);
     const DIGEST: &str = " OldoKuTfKddMuyCznAZojkWD7P4D9/AtzDzLimtOxqI=";
+    const HOST: &str = "nqn.2026-01.io.x:h";
+    const SUBSYSTEM: &str = "nqn.2026-01.io.x:s";
+
+    /// Returns a key as it is configured, and its identity.
+    fn configured() -> (ConfiguredPsk, String) {
+        let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let identity = Identity::format(&psk, Layout::Rfc8446, (HOST, SUBSYSTEM));
+        (psk, identity)
+    }
+
+    /// Finds the secret of the first key with an identity.
+    fn secret(keys: &TlsKeys, now: Nanos, identity: &str) -> Option<Vec<u8>> {
+        keys.find(now, identity.as_bytes(), 0, None).map(|psk| psk.secret.to_vec())
+    }
 
     #[test]
     fn a_host_has_its_own_keys_until_they_are_taken_away() {
-        let (host, subsystem) = ("nqn.2026-01.io.x:h", "nqn.2026-01.io.x:s");
-        let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let (psk, own) = configured();
         let keys = TlsKeys::default();
-        keys.set(host, std::slice::from_ref(&psk));
+        keys.set(HOST, std::slice::from_ref(&psk));
         for layout in Layout::ALL {
-            let own = Identity::format(&psk, layout, (host, subsystem));
-            assert!(keys.find(NOW, own.as_bytes(), 0, None).is_some());
-            let other = Identity::format(&psk, layout, ("nqn.2026-01.io.x:o", subsystem));
-            assert!(keys.find(NOW, other.as_bytes(), 0, None).is_none());
+            for (host, is_known) in [(HOST, true), ("nqn.2026-01.io.x:o", false)] {
+                let identity = Identity::format(&psk, layout, (host, SUBSYSTEM));
+                assert_eq!(secret(&keys, NOW, &identity).is_some(), is_known, "{identity}");
+            }
         }
-        assert!(keys.find(NOW, b"NVMe1R01", 0, None).is_none());
-        keys.set(host, &[]);
-        let own = Identity::format(&psk, Layout::Rfc8446, (host, subsystem));
-        assert!(keys.find(NOW, own.as_bytes(), 0, None).is_none());
+        assert!(secret(&keys, NOW, "NVMe1R01").is_none());
+        keys.set(HOST, &[]);
+        assert!(secret(&keys, NOW, &own).is_none());
     }
 
     /// Stands in for a keyring: secrets by their descriptions.
@@ -137,68 +149,62 @@ mod tests {
     fn a_key_of_the_keyring_is_looked_up_by_its_whole_identity_each_time() {
         let ring = Arc::new(Ring::default());
         let keys = TlsKeys::new(Some(Box::new(Arc::clone(&ring))));
-        let found = |identity: &str| keys.find(NOW, identity.as_bytes(), 0, None);
-        let secret = |identity: &str| found(identity).map(|psk| psk.secret.to_vec());
-        for (form, count) in [("NVMe0R01", 32), ("NVMe0R02", 48), ("NVMe1R01", 32)] {
-            let end = if form.starts_with("NVMe1") { DIGEST } else { "" };
-            let identity = format!("{form} nqn.2026-01.io.x:h nqn.2026-01.io.x:s{end}");
-            assert_eq!(found(&identity), None);
+        let secret = |identity: &str| secret(&keys, NOW, identity);
+        for (form, end, count) in
+            [("NVMe0R01", "", 32), ("NVMe0R02", "", 48), ("NVMe1R01", DIGEST, 32)]
+        {
+            let identity = format!("{form} {HOST} {SUBSYSTEM}{end}");
+            assert_eq!(secret(&identity), None);
             ring.put(&identity, &vec![1; count]);
             assert_eq!(secret(&identity), Some(vec![1; count]));
             assert_eq!(keys.find(NOW, identity.as_bytes(), 1, None), None, "not the first one");
-            assert_eq!(found(&identity.replace("x:h", "x:o")), None, "another host");
+            assert_eq!(secret(&identity.replace("x:h", "x:o")), None, "another host");
             ring.put(&identity, &vec![2; count]);
             assert_eq!(secret(&identity), Some(vec![2; count]), "it was exchanged");
             ring.put(&identity, &vec![2; count - 1]);
-            assert_eq!(found(&identity), None, "it is too short");
+            assert_eq!(secret(&identity), None, "it is too short");
         }
         // The machine's own connections as a host have such keys in the same keyring.
-        let generated = format!("NVMe1G01 nqn.2026-01.io.x:h nqn.2026-01.io.x:s{DIGEST}");
+        let generated = format!("NVMe1G01 {HOST} {SUBSYSTEM}{DIGEST}");
         ring.put(&generated, &[1; 32]);
-        assert_eq!(found(&generated), None);
+        assert_eq!(secret(&generated), None);
     }
 
     #[test]
     fn a_key_of_a_file_stands_before_that_of_the_keyring() {
-        let names = ("nqn.2026-01.io.x:h", "nqn.2026-01.io.x:s");
-        let psk = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let (psk, identity) = configured();
         let ring = Arc::new(Ring::default());
         let keys = TlsKeys::new(Some(Box::new(Arc::clone(&ring))));
-        let identity = Identity::format(&psk, Layout::Rfc8446, names);
-        let found = || keys.find(NOW, identity.as_bytes(), 0, None).map(|psk| psk.secret.to_vec());
+        let found = || secret(&keys, NOW, &identity);
         ring.put(&identity, &[7; 32]);
         assert_eq!(found(), Some(vec![7; 32]));
-        keys.set(names.0, std::slice::from_ref(&psk));
+        keys.set(HOST, std::slice::from_ref(&psk));
         let of_file = Identity::read(identity.as_bytes()).unwrap().candidates(&[psk]);
         assert_eq!(found(), Some(of_file[0].secret.to_vec()));
-        keys.set(names.0, &[]);
+        keys.set(HOST, &[]);
         assert_eq!(found(), Some(vec![7; 32]), "another source has it still");
     }
 
     #[test]
     fn a_generated_key_is_found_beside_given_ones_until_it_is_forgotten() {
-        let names = Names { host: "nqn.2026-01.io.x:h", subsystem: "nqn.2026-01.io.x:s" };
-        let both = (names.host, names.subsystem);
-        let given = ConfiguredPsk::generate(&[1; 48], PskLength::Bytes32, Transform::Hash);
+        let names = Names { host: HOST, subsystem: SUBSYSTEM };
+        let (given, of_given) = configured();
         let keys = TlsKeys::default();
-        keys.set(names.host, std::slice::from_ref(&given));
-        let (identity, psk) = generated_tls_psk(PskLength::Bytes48, &[2; 48], both);
-        assert!(keys.find(NOW, identity.as_bytes(), 0, None).is_none());
+        keys.set(HOST, std::slice::from_ref(&given));
+        let (identity, psk) = generated_tls_psk(PskLength::Bytes48, &[2; 48], (HOST, SUBSYSTEM));
+        assert!(secret(&keys, NOW, &identity).is_none());
         let key = GeneratedKey { identity: identity.clone(), psk: psk.clone() };
         keys.keep(NOW, names, key.clone(), SecretNumber(1));
         let found = |now| keys.find(now, identity.as_bytes(), 0, None);
         assert_eq!(found(NOW), Some(psk));
         let old = Nanos(3_600_000_000_001);
         assert_eq!(found(old), None);
-        keys.forget_old(Nanos(old.0 - 1));
-        assert!(found(NOW).is_some());
         keys.forget_old(old);
         assert_eq!(found(NOW), None, "it is in memory no more");
-        let given = Identity::format(&given, Layout::Rfc8446, both);
-        assert!(keys.find(old, given.as_bytes(), 0, None).is_some());
+        assert!(secret(&keys, old, &of_given).is_some());
         keys.keep(NOW, names, key, SecretNumber(1));
-        keys.forget(names.host, ForgottenKeys::Subsystem(names.subsystem));
+        keys.forget(HOST, ForgottenKeys::Subsystem(SUBSYSTEM));
         assert_eq!(found(NOW), None);
-        assert!(keys.find(NOW, given.as_bytes(), 0, None).is_some());
+        assert!(secret(&keys, NOW, &of_given).is_some());
     }
 }

@@ -174,7 +174,6 @@ impl Helper {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
     use std::thread::current;
 
     use super::*;
@@ -184,6 +183,13 @@ mod tests {
 
     fn helpers(patience: Duration) -> Helpers<u8> {
         Helpers::new(patience, WakeUp::new().unwrap())
+    }
+
+    /// Begins work that ends when the sender is dropped, and that nobody waits for any longer.
+    fn hang(helpers: &Helpers<u8>, key: u8) -> Sender<()> {
+        let (end, ended) = channel::<()>();
+        assert!(!helpers.run(&key, move || ended.recv().unwrap_or_default()));
+        end
     }
 
     #[test]
@@ -202,14 +208,13 @@ mod tests {
     #[test]
     fn work_that_does_not_end_holds_up_its_own_key_alone() {
         let helpers = helpers(SHORT);
-        let (end, ended) = channel::<()>();
-        assert!(!helpers.run(&1, move || ended.recv().unwrap_or_default()));
+        let end = hang(&helpers, 1);
         assert!(!helpers.run(&1, || ()), "the same device does not answer");
         assert!(helpers.has_left_alone(&1) && !helpers.has_left_alone(&2));
         let patient = Helpers { patience: LONG, ..helpers };
         assert!(patient.run(&2, || ()));
         assert!(patient.are_busy());
-        end.send(()).unwrap();
+        drop(end);
         assert!(patient.run_after(&1, || ()), "it has ended");
         let start = std::time::Instant::now();
         while patient.wake_up.descriptor().read().is_err() {
@@ -243,13 +248,7 @@ mod tests {
     #[test]
     fn work_that_does_not_end_makes_the_waits_for_further_work_shorter() {
         let helpers = helpers(SHORT);
-        let ends: Vec<_> = (0..16)
-            .map(|key| {
-                let (end, ended) = channel::<()>();
-                assert_eq!(helpers.ask(&key, None, move || ended.recv().unwrap_or_default()), None);
-                end
-            })
-            .collect();
+        let ends: Vec<_> = (0..16).map(|key| hang(&helpers, key)).collect();
         let running = lock(&helpers.running.keys).len();
         assert_eq!((running, helpers.share_of(running)), (16, SHORT / 16));
         let all: Duration = (1..=running).map(|pieces| helpers.share_of(pieces)).sum();
@@ -260,17 +259,12 @@ mod tests {
     #[test]
     fn threads_that_were_left_alone_are_bounded() {
         let helpers = helpers(Duration::ZERO);
-        let ends: Vec<_> = (0..u8::try_from(WORK_MAX).unwrap())
-            .map(|key| {
-                let (end, ended) = channel::<()>();
-                assert!(!helpers.run(&key, move || ended.recv().unwrap_or_default()));
-                end
-            })
-            .collect();
+        let keys = 0..u8::try_from(WORK_MAX).unwrap();
+        let ends: Vec<_> = keys.clone().map(|key| hang(&helpers, key)).collect();
         let patient = Helpers { patience: LONG, ..helpers };
         assert!(!patient.run(&200, || panic!("there is no thread for it")));
         drop(ends);
-        for key in 0..u8::try_from(WORK_MAX).unwrap() {
+        for key in keys {
             assert!(patient.run_after(&key, || ()));
         }
         assert!(!patient.are_busy());

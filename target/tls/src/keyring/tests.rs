@@ -49,24 +49,25 @@ fn a_forged_line_makes_no_keyring_a_trusted_one() {
         };
         Described::read(line).unwrap()
     };
-    let mut found = numbers(keys, ".nvme").into_iter();
-    assert_eq!(
-        found.find(|number| asked(*number).is_keyring(".nvme", [0, 990])),
-        Some(0x2a27_91c4)
-    );
+    let mut found = numbers(keys, ".nvme");
+    found.retain(|number| asked(*number).is_keyring(".nvme", [0, 990]));
+    assert_eq!(found, [0x2a27_91c4]);
 }
 
 #[test]
 fn a_keyring_is_trusted_by_its_owner_type_and_whole_name() {
-    let trusted = |line: &str, name| {
-        Described::read(format!("{line}\0").as_bytes()).unwrap().is_keyring(name, [0, 990])
-    };
-    assert!(trusted("keyring;0;0;1f1f0000;.nvme", ".nvme"));
-    assert!(trusted("keyring;990;990;1f1f0000;targets", "targets"));
-    assert!(!trusted("keyring;1000;0;1f1f0000;targets", "targets"), "anybody can make one");
-    assert!(!trusted("user;0;0;1f1f0000;targets", "targets"));
-    assert!(!trusted("keyring;990;990;1f1f0000;targets: x", "targets"));
-    assert!(!trusted("keyring;990;990;1f1f0000;x;targets", "targets"));
+    for (line, is_trusted) in [
+        ("keyring;0;0;1f1f0000;targets\0", true),
+        ("keyring;990;990;1f1f0000;targets\0", true),
+        // Anybody can make one.
+        ("keyring;1000;0;1f1f0000;targets\0", false),
+        ("user;0;0;1f1f0000;targets\0", false),
+        ("keyring;990;990;1f1f0000;targets: x\0", false),
+        ("keyring;990;990;1f1f0000;x;targets\0", false),
+    ] {
+        let described = Described::read(line.as_bytes()).unwrap();
+        assert_eq!(described.is_keyring("targets", [0, 990]), is_trusted, "{line}");
+    }
 }
 
 #[test]
@@ -87,10 +88,8 @@ fn what_the_kernel_says_of_a_key_is_read_with_its_whole_description() {
 fn errors_say_what_to_do() {
     let keyring = |name: &str| Keyring::new(name).unwrap();
     let said = |name: &str, user| KeyringError::Missing { name: name.to_owned(), user }.to_string();
-    assert!(
-        said(".nvme", 0)
-            .ends_with("`modprobe nvme-keyring` makes it (Linux 6.7 with CONFIG_NVME_KEYRING)")
-    );
+    let remedy = "`modprobe nvme-keyring` makes it (Linux 6.7 with CONFIG_NVME_KEYRING)";
+    assert!(said(".nvme", 0).ends_with(remedy));
     assert!(said(".nvme", 990).contains("root must link it into the keyring of user 990"));
     assert!(!said("targets", 0).contains("modprobe"));
     for errno in [Errno::EACCES, Errno::EPERM] {

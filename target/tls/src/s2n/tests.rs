@@ -6,17 +6,22 @@ use std::os::unix::net::UnixStream;
 use super::*;
 use crate::{Handshake, Progress};
 
-#[derive(Debug, Default)]
-struct Table(HashMap<Vec<u8>, (Vec<u8>, PskHash)>);
+/// Keys: the byte of each secret, and its hash, by identity.
+#[derive(Debug)]
+struct Table(HashMap<Vec<u8>, (u8, PskHash)>);
 
 impl Keys for Table {
     fn find(&self, offered: Offered<'_>) -> Option<Psk> {
         let hello = offered.hello.expect("the first ClientHello");
         assert_eq!(hello[..2], [3, 3], "it begins with its version");
         assert!(hello[2..34].iter().any(|byte| *byte != 0), "its random bytes are there");
-        let (secret, hash) = self.0.get(offered.identity)?;
-        Some(Psk { secret: secret.clone().into(), hash: *hash })
+        self.0.get(offered.identity).map(|(byte, hash)| psk(*byte, *hash))
     }
+}
+
+fn psk(byte: u8, hash: PskHash) -> Psk {
+    let length = if hash == PskHash::Sha256 { 32 } else { 48 };
+    Psk { secret: vec![byte; length].into(), hash }
 }
 
 /// The client's end.
@@ -27,7 +32,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(socket: OwnedFd, key: Option<(&[u8], Psk)>) -> Self {
+    fn new(socket: OwnedFd, key: Option<Key<'_>>) -> Self {
         start().unwrap();
         // SAFETY: the library has been started; both objects are freed by `drop`, before the socket.
         unsafe {
@@ -39,8 +44,8 @@ impl Client {
             let blinding = sys::s2n_blinding::SELF_SERVICE_BLINDING;
             check(sys::s2n_connection_set_blinding(connection, blinding)).unwrap();
             check(sys::s2n_connection_set_fd(connection, socket.as_raw_fd())).unwrap();
-            if let Some((identity, psk)) = key {
-                check(append(connection, identity, &psk)).unwrap();
+            if let Some((identity, byte, hash)) = key {
+                check(append(connection, identity.as_bytes(), &psk(byte, hash))).unwrap();
             }
             Self { connection, config, _socket: socket }
         }
@@ -72,17 +77,14 @@ impl Drop for Client {
     }
 }
 
-fn psk(byte: u8, hash: PskHash) -> Psk {
-    let length = if hash == PskHash::Sha256 { 32 } else { 48 };
-    Psk { secret: vec![byte; length].into(), hash }
-}
+/// A key: its identity, each byte of its secret, and its hash.
+type Key<'a> = (&'a str, u8, PskHash);
+
+const OWN: Key<'_> = ("own", 1, PskHash::Sha256);
 
 /// Runs the handshake of a client and a server. Returns the server's result, or its error and the alert that the
 /// client got.
-fn shake(
-    known: &[(&str, Psk)],
-    client: Option<(&str, Psk)>,
-) -> Result<Established, (TlsError, u8)> {
+fn shake(known: &[Key<'_>], client: Option<Key<'_>>) -> Result<Established, (TlsError, u8)> {
     let (mut server, _client) = shaken(known, client)?;
     server.connection_for_tests().established().map_err(|error| (error, 0))
 }
@@ -90,16 +92,14 @@ fn shake(
 /// Runs the handshake of a client and a server. Returns both ends, or the server's error and the alert that the
 /// client got.
 fn shaken(
-    known: &[(&str, Psk)],
-    client: Option<(&str, Psk)>,
+    known: &[Key<'_>],
+    client: Option<Key<'_>>,
 ) -> Result<(Handshake, Client), (TlsError, u8)> {
-    let table =
-        known.iter().map(|(id, psk)| (id.as_bytes().to_vec(), (psk.secret.to_vec(), psk.hash)));
+    let table = known.iter().map(|(id, byte, hash)| (id.as_bytes().to_vec(), (*byte, *hash)));
     let context = Context::new(Box::new(Table(table.collect()))).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     theirs.set_nonblocking(true).unwrap();
-    let client = client.as_ref().map(|(id, key)| (id.as_bytes(), psk(key.secret[0], key.hash)));
     let mut client = Client::new(theirs.into(), client);
     let mut server = Handshake::begin(&context, ours.into()).unwrap();
     for _ in 0..20 {
@@ -125,31 +125,27 @@ fn a_peer_with_a_key_of_either_hash_is_known_by_its_identity() {
     for (hash, cipher) in
         [(PskHash::Sha256, "TLS_AES_128_GCM_SHA256"), (PskHash::Sha384, "TLS_AES_256_GCM_SHA384")]
     {
-        let known = [("one", psk(1, PskHash::Sha256)), ("own", psk(2, hash))];
-        let settled = shake(&known, Some(("own", psk(2, hash)))).unwrap();
+        let own = ("own", 2, hash);
+        let settled = shake(&[("one", 1, PskHash::Sha256), own], Some(own)).unwrap();
         assert_eq!((settled.identity, settled.cipher), (b"own".to_vec(), cipher));
     }
 }
 
 #[test]
 fn a_peer_without_a_key_with_another_or_an_unknown_one_is_refused_and_told() {
-    let known = || [("own", psk(1, PskHash::Sha256))];
-    let (error, alert) = shake(&known(), None).unwrap_err();
-    assert!(matches!(error, TlsError::NoIdentity), "{error}");
-    assert_eq!(alert, 40);
-    let (error, alert) = shake(&known(), Some(("other", psk(1, PskHash::Sha256)))).unwrap_err();
+    let refused = |client| shake(&[OWN], client).unwrap_err();
+    let (error, alert) = refused(None);
+    assert!(matches!(error, TlsError::NoIdentity) && alert == 40, "{error}: {alert}");
+    let (error, alert) = refused(Some(("other", 1, PskHash::Sha256)));
     assert!(matches!(&error, TlsError::Unknown(name) if name == "other"), "{error}");
-    assert_eq!(alert, 51);
-    let (error, alert) = shake(&known(), Some(("own", psk(2, PskHash::Sha256)))).unwrap_err();
-    assert!(matches!(&error, TlsError::WrongKey(name) if name == "own"), "{error}");
-    assert_eq!(alert, 51, "the same, so that nobody learns whose keys are here");
+    let (wrong, same_alert) = refused(Some(("own", 2, PskHash::Sha256)));
+    assert!(matches!(&wrong, TlsError::WrongKey(name) if name == "own"), "{wrong}");
+    assert_eq!([alert, same_alert], [51; 2], "so that nobody learns whose keys are here");
 }
 
 #[test]
 fn a_peer_that_is_gone_when_the_kernel_would_take_over_is_told_from_a_kernel_that_does_not() {
-    let shaken = || {
-        shaken(&[("own", psk(1, PskHash::Sha256))], Some(("own", psk(1, PskHash::Sha256)))).unwrap()
-    };
+    let shaken = || shaken(&[OWN], Some(OWN)).unwrap();
     // No kernel takes over from a pair of sockets of this machine.
     let (server, _client) = shaken();
     let error = server.finish().unwrap_err();
@@ -163,7 +159,7 @@ fn a_peer_that_is_gone_when_the_kernel_would_take_over_is_told_from_a_kernel_tha
 #[test]
 fn an_error_names_no_more_of_an_identity_than_names_have() {
     let long = "x".repeat(20_000);
-    let (error, _) = shake(&[], Some((&long, psk(1, PskHash::Sha256)))).unwrap_err();
+    let (error, _) = shake(&[], Some((&long, 1, PskHash::Sha256))).unwrap_err();
     assert!(matches!(error, TlsError::Unknown(_)), "{error}");
     assert!(error.to_string().len() < 1000, "a peer fills the log");
 }

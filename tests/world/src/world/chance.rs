@@ -140,9 +140,7 @@ impl World {
         let how = if fails { "fails" } else { "goes" };
         self.trace(|| format!("namespace {} {how}", known.nsid));
         let gone: Arc<[BackendId]> = Arc::new([known.backend]);
-        for reactor in 0..self.reactors.len() {
-            self.put(reactor, Input::Lose(Arc::clone(&gone)));
-        }
+        (0..self.reactors.len()).for_each(|at| self.put(at, Input::Lose(Arc::clone(&gone))));
     }
 
     pub(super) fn resize_namespace(&mut self) {

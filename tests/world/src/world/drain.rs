@@ -6,7 +6,6 @@ use fabric::Nanos;
 
 use super::kept::Drain;
 use super::{Input, World};
-use crate::oracle::Broken;
 
 /// Maximum time of a drain beyond the given time, in ns: a second for hosts to receive unsent output, the time of
 /// commands in a device, and the network's time.
@@ -32,9 +31,7 @@ impl World {
             had: 0,
             answered: 0,
         });
-        for reactor in 0..self.reactors.len() {
-            self.put(reactor, Input::Drain(time));
-        }
+        (0..self.reactors.len()).for_each(|reactor| self.put(reactor, Input::Drain(time)));
     }
 
     /// Takes note that a reactor has started to drain, and of its number of commands then.
@@ -75,34 +72,27 @@ impl World {
         }
     }
 
-    /// Returns whether the target has drained; `Err` if it has not in time, or has left something behind.
-    pub(super) fn has_drained(&self) -> Result<bool, Broken> {
-        let Some(drain) = self.drain else { return Ok(false) };
-        let broken = |what: String| Err(Broken::new(self.now, what));
+    /// Returns whether the target has drained. Checks that it does in time, and leaves nothing behind.
+    pub(super) fn has_drained(&mut self, drain: Drain) -> bool {
+        let Drain { time, until, had, answered, .. } = drain;
         if !self.reactors.iter().all(|one| one.core.is_drained()) {
-            return match self.now > drain.until {
-                true => broken(format!(
-                    "reactors were to drain within {:?} and have not: {:?}",
-                    drain.time,
-                    self.held()
-                )),
-                false => Ok(false),
-            };
+            if self.now > until {
+                let held = self.held();
+                self.breaks(format!("reactors were to drain within {time:?} and hold: {held:?}"));
+            }
+            return false;
         }
         let arrives = |one: &crate::connection::Connection| !one.down.is_empty();
-        if self.connections.iter().any(arrives) && self.now <= drain.until {
-            return Ok(false);
+        if self.connections.iter().any(arrives) && self.now <= until {
+            return false;
         }
         if self.reactors.iter().any(|one| one.core.inventory() != Default::default()) {
-            return broken(format!("reactors have drained and hold: {:?}", self.held()));
+            self.breaks(format!("reactors have drained and hold: {:?}", self.held()));
         }
-        let calm = !self.scenario.faults && drain.time == LONG;
-        if calm && drain.answered < drain.had {
-            return broken(format!(
-                "a target that drained with {} commands and enough time answered {}",
-                drain.had, drain.answered
-            ));
+        let calm = !self.scenario.faults && time == LONG;
+        if calm && answered < had {
+            self.breaks(format!("of {had} commands, a drain with enough time answered {answered}"));
         }
-        Ok(true)
+        true
     }
 }

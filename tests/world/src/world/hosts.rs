@@ -28,9 +28,8 @@ impl World {
         let times = if slow { (times.0, times.1 * 100) } else { times };
         let carrier = self.chooses_carrier();
         let mapped = self.scenario.bound && self.rng.bool();
-        let mut connection = Connection::new((host, qid), reactor, carrier, times);
-        connection.mapped = mapped;
-        self.connections.push(connection);
+        let connection = Connection::new((host, qid), reactor, carrier, times);
+        self.connections.push(Connection { mapped, ..connection });
         self.outcome.connections += 1;
         self.outcome.rdma += u64::from(carrier == Carrier::Rdma);
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
@@ -91,8 +90,7 @@ impl World {
                 Ok(Some(HostReceived::Response { cid, cqe, .. })) => {
                     let place = queue.outstanding.get_mut(usize::from(cid));
                     let Some(outstanding) = place.and_then(Option::take) else {
-                        self.breaks(format!("command {cid} of queue {qid} was answered twice"));
-                        return;
+                        return self.breaks(format!("command {cid} of {qid} was answered twice"));
                     };
                     queue.in_flight -= 1;
                     self.answered(host, qid, outstanding, &cqe);
@@ -100,10 +98,7 @@ impl World {
                 Ok(Some(HostReceived::Terminated(why))) => {
                     self.breaks(format!("the target says that a host broke the protocol: {why:?}"));
                 }
-                Err(violation) => {
-                    self.breaks(format!("the target broke the protocol: {violation}"));
-                    return;
-                }
+                Err(why) => return self.breaks(format!("the target broke the protocol: {why}")),
             }
         }
     }
@@ -178,9 +173,7 @@ impl World {
                 if !failed {
                     for (offset, block) in (0..).zip(outstanding.read.chunks(BLOCK)) {
                         let seen = self.oracle.check(nsid, lba + offset, outstanding.since, block);
-                        if let Err(what) = seen {
-                            self.breaks(what);
-                        }
+                        seen.unwrap_or_else(|what| self.breaks(what));
                     }
                 }
             }
@@ -222,9 +215,7 @@ impl World {
         self.trace(|| format!("host {index} leaves"));
         let host = &mut self.hosts[index];
         let queues = host.leave(Nanos(self.now.0 + wait));
-        for queue in queues.into_iter().flatten() {
-            self.cut(queue.connection);
-        }
+        queues.into_iter().flatten().for_each(|queue| self.cut(queue.connection));
         self.after(wait, Event::Host(index));
     }
 
@@ -236,11 +227,7 @@ impl World {
                 self.connect(index, 0);
             }
             Phase::Away(_) | Phase::Connecting => {}
-            Phase::Up => {
-                for qid in 1..=self.scenario.queues_of(index) {
-                    self.fill(index, qid);
-                }
-            }
+            Phase::Up => (1..=self.scenario.queues_of(index)).for_each(|qid| self.fill(index, qid)),
         }
     }
 

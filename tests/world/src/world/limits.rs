@@ -25,6 +25,10 @@ struct Bucket {
 const NANO: u128 = 1_000_000_000;
 
 impl Bucket {
+    fn new(rate: u64, burst: Nanos, at: Nanos) -> Self {
+        Self { rate, burst, level: 0, at, largest: 0, late: 0 }
+    }
+
     /// Counts an amount that passes at a time. Returns false if more has passed than the limit permits: its rate,
     /// at once its burst or the largest command that may have waited for its turn, and the last command.
     fn passes(&mut self, at: Nanos, amount: u64) -> bool {
@@ -100,15 +104,14 @@ impl Limits {
             let rate = rate?.get();
             // After a change the old rate's excess is not held against the new one.
             let same = before.filter(|bucket| (bucket.rate, bucket.burst) == (rate, burst));
-            Some(same.unwrap_or(Bucket { rate, burst, level: 0, at: now, largest: 0, late: 0 }))
+            Some(same.unwrap_or(Bucket::new(rate, burst, now)))
         };
         let limit = |rates: Rates, before: Option<Limit>| Limit {
             iops: bucket(rates.iops, before.and_then(|before| before.iops)),
             bandwidth: bucket(rates.bandwidth, before.and_then(|before| before.bandwidth)),
         };
-        let before = before.map_or([None; 3], |before| before.limits.map(Some));
+        let [all, reads, writes] = before.map_or([None; 3], |before| before.limits.map(Some));
         let total = Rates { iops: spec.iops, bandwidth: spec.bandwidth };
-        let [all, reads, writes] = before;
         let watched = Watched {
             name: spec.name.clone(),
             parent: session.parent().map(|parent| parent.id().0),
@@ -152,8 +155,7 @@ mod tests {
 
     #[test]
     fn a_bucket_notices_what_is_beyond_its_rate() {
-        let burst = Nanos(4_000_000);
-        let mut bucket = Bucket { rate: 1000, burst, level: 0, at: Nanos(0), largest: 0, late: 0 };
+        let mut bucket = Bucket::new(1000, Nanos(4_000_000), Nanos(0));
         for command in 0..5 {
             assert!(bucket.passes(Nanos(0), 1), "4 ms of the rate, and one: command {command}");
         }
@@ -162,8 +164,7 @@ mod tests {
         bucket.passes(Nanos(2_000_000), 1);
         assert!(!bucket.passes(Nanos(2_000_000), 1));
         // At 100/s a burst of 1 ms is less than one command, which may have waited.
-        let burst = Nanos(0);
-        let mut bucket = Bucket { rate: 100, burst, level: 0, at: Nanos(0), largest: 0, late: 0 };
+        let mut bucket = Bucket::new(100, Nanos(0), Nanos(0));
         // The third is within the rounding error.
         assert!((0..3).all(|_| bucket.passes(Nanos(0), 1)));
         assert!(!bucket.passes(Nanos(5_000_000), 1), "two at once, and then 10 ms apart");

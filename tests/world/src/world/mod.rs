@@ -23,7 +23,6 @@ use std::time::Duration;
 use arbitration::Class;
 use arbitration::arbiter::Waiters;
 use arbitration::credit::Caps;
-use arbitration::overload::RetryDelays;
 use arbitration::session::{RootSpec, Sessions};
 use fabric::Nanos;
 use fabric::controller::{BackendId, ListenerId, ServiceConfig, TransportType};
@@ -245,22 +244,15 @@ impl World {
                 let settings = Settings {
                     reactor,
                     reactors: scenario.reactors,
-                    max_transfer: scenario.max_transfer,
-                    in_capsule_data: scenario.in_capsule,
                     direct_min: scenario.direct_min,
                     slice: scenario.slice,
                     receive_buffers: scenario.receive_buffers,
-                    retry_delays: RetryDelays::DEFAULT,
+                    ..testing::settings(scenario.max_transfer, scenario.in_capsule)
                 };
                 let (bytes, largest) = (scenario.io_memory, scenario.max_transfer as usize);
-                let in_capsule = scenario.in_capsule as usize;
-                let pools = (
-                    HeapArena::new(bytes, largest),
-                    HeapArena::new(
-                        Settings::capsule_memory(bytes, in_capsule.max(4096)),
-                        in_capsule.max(4096),
-                    ),
-                );
+                let capsule = (scenario.in_capsule as usize).max(4096);
+                let capsules = HeapArena::new(Settings::capsule_memory(bytes, capsule), capsule);
+                let pools = (HeapArena::new(bytes, largest), capsules);
                 let mut machine = Machine::new(&shared);
                 machine.short_of_memory = scenario.scratch;
                 Reactor {
@@ -307,9 +299,7 @@ impl World {
             trace: None,
             scenario,
         };
-        for index in 0..world.scenario.disks.len() {
-            world.add_namespace(index);
-        }
+        (0..world.scenario.disks.len()).for_each(|index| world.add_namespace(index));
         if world.scenario.groups {
             world.add_groups();
         }
@@ -326,9 +316,7 @@ impl World {
             world.after(0, Event::Crowd(host));
             world.after(0, Event::Host(host));
         }
-        for reactor in 0..world.reactors.len() {
-            world.plan_turn(reactor, now);
-        }
+        (0..world.reactors.len()).for_each(|reactor| world.plan_turn(reactor, now));
         world.after(0, Event::Service);
         world.after(1_000_000, Event::Chance);
         world
@@ -365,44 +353,35 @@ impl World {
     }
 
     fn run_on(&mut self) -> Result<Outcome, Broken> {
-        let mut settle_until = None;
-        let submit_until = Nanos(self.now.0 + SUBMIT_NS);
+        let mut until = Nanos(self.now.0 + SUBMIT_NS);
         while let Some((at, event)) = self.events.pop_due(Nanos::MAX) {
             self.now = self.now.max(at);
             self.happen(event);
-            self.check_innocent()?;
-            if let Some(broken) = self.broken.take() {
-                return Err(broken);
-            }
+            self.check_innocent();
             if !self.settling && self.outcome.submitted >= self.scenario.commands {
                 self.settling = true;
-                self.check_reserved()?;
-                let weights = self.shared.rules.borrow().order.weights;
-                self.shares.check(weights, self.scenario.commands / 2, self.now)?;
-                self.shares.check_own(&self.scenario, self.now)?;
+                self.check_reserved();
+                self.check_shares();
                 self.mend();
                 if self.scenario.drain {
                     self.drain();
                 }
-                settle_until = Some(Nanos(self.now.0 + SETTLE_NS));
-            }
-            if !self.settling && self.now > submit_until {
-                return Err(self.unsettled());
+                until = Nanos(self.now.0 + SETTLE_NS);
             }
             let is_over = match self.drain {
-                Some(_) => self.has_drained()?,
+                Some(drain) => self.has_drained(drain),
                 None => self.settling && self.is_settled(),
             };
-            if is_over {
+            if !is_over && self.now > until {
+                self.break_unsettled();
+            }
+            if is_over || self.broken.is_some() {
                 break;
             }
-            if settle_until.is_some_and(|until| self.now > until) {
-                return Err(self.unsettled());
-            }
         }
-        self.check_end()?;
+        self.check_end();
         self.outcome.ended_at = self.now;
-        Ok(self.outcome)
+        self.broken.take().map_or(Ok(self.outcome), Err)
     }
 
     fn after(&mut self, ns: u64, event: Event) {
@@ -448,7 +427,7 @@ impl World {
 
     fn breaks(&mut self, what: impl Into<String>) {
         let at = self.now;
-        self.broken.get_or_insert_with(|| Broken::new(at, what));
+        self.broken.get_or_insert_with(|| Broken { at, what: what.into() });
     }
 
     fn trace(&mut self, line: impl FnOnce() -> String) {
@@ -495,15 +474,23 @@ impl World {
                 .all(|one| one.sending.is_empty() && one.fetching.is_empty() && one.down.is_empty())
     }
 
-    fn unsettled(&self) -> Broken {
-        let waits: Vec<_> =
-            self.hosts.iter().map(|host| (host.waits_for(), &host.untold)).collect();
+    fn break_unsettled(&mut self) {
+        let waits = self.hosts.iter().map(|host| (host.waits_for(), &host.untold));
         let what = format!(
             "of the hosts, these commands are not answered and these changes not told, although \
-             nothing stands in their way: {waits:?}; reactors hold {:?}",
+             nothing stands in their way: {:?}; reactors hold {:?}",
+            waits.collect::<Vec<_>>(),
             self.held()
         );
-        Broken::new(self.now, what)
+        self.breaks(what);
+    }
+
+    fn check_shares(&mut self) {
+        let weights = self.shared.rules.borrow().order.weights;
+        let shares = self.shares.check(weights, self.scenario.commands / 2);
+        if let Err(what) = shares.and_then(|()| self.shares.check_own(&self.scenario)) {
+            self.breaks(what);
+        }
     }
 
     /// Returns the resources of each reactor, and its commands by their states.
@@ -511,63 +498,61 @@ impl World {
         self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect()
     }
 
-    /// Checks that nothing is held at the end.
-    fn check_end(&mut self) -> Result<(), Broken> {
+    fn check_end(&mut self) {
         (0..self.hosts.len()).for_each(|host| self.check_above(host));
-        if let Some(broken) = self.broken.take() {
-            return Err(broken);
+        if let Err(what) = self.check_held().and_then(|()| self.check_counted()) {
+            self.breaks(what);
         }
-        let now = self.now;
-        let broken = |what: String| Err(Broken::new(now, what));
+    }
+
+    /// Checks that nothing is held at the end.
+    fn check_held(&self) -> Result<(), String> {
         for session in self.sessions.iter() {
             let used = session.credits.used();
             if used != arbitration::credit::Used::default() {
                 let name = session.name();
-                return broken(format!("session {name:?} still has credits: {used:?}"));
+                return Err(format!("session {name:?} still has credits: {used:?}"));
             }
             let waiting = session.backlog.waiting();
             if waiting > 0 {
-                return broken(format!("{waiting} commands wait in a session's queue"));
+                return Err(format!("{waiting} commands wait in a session's queue"));
             }
         }
         for (backend, disk) in self.shared.disks.borrow().iter() {
             let (given, told) = (disk.content.given(), Counts::from(&disk.total()));
             if !given.agree_with(&told) && !self.scenario.faults {
-                let what = format!("{backend:?} was given {given:?}, and the target says {told:?}");
-                return broken(what);
+                return Err(format!("{backend:?} was given {given:?}; the target says {told:?}"));
             }
             if let Some(bytes) = disk.content.more_than_a_slice() {
-                return broken(format!("{backend:?} was given {bytes} bytes to zero or verify"));
+                return Err(format!("{backend:?} was given {bytes} bytes to zero or verify"));
             }
             let held = disk.qos().window.held();
             if held > 0 {
-                return broken(format!("{held} places of {backend:?}'s window are taken"));
+                return Err(format!("{held} places of {backend:?}'s window are taken"));
             }
         }
-        self.check_counted()
+        Ok(())
     }
 
     /// Checks that each command was counted for its class and its workload, and that all of its time
     /// in the target is either waiting or the device's.
-    fn check_counted(&mut self) -> Result<(), Broken> {
+    fn check_counted(&mut self) -> Result<(), String> {
         for class in Class::ALL {
             let mut done = IoSnapshot::default();
             for one in &mut self.reactors {
                 done.merge(&one.core.driver().classes[class].snapshot());
             }
             let by_workload = self.shared.workloads.sum(|_, of| of == class);
-            let now = self.now;
-            let broken = |what: String| Err(Broken::new(now, what));
             if by_workload != done {
                 let ops = |io: &IoSnapshot| [&io.read, &io.write, &io.other].map(|kind| kind.ops);
                 let (all, counted) = (ops(&done), ops(&by_workload));
-                return broken(format!("{class:?} did {all:?}, and its workloads {counted:?}"));
+                return Err(format!("{class:?} did {all:?}, and its workloads {counted:?}"));
             }
             let kinds = [&done.read, &done.write, &done.other];
             let latency: u64 = kinds.iter().map(|kind| kind.latency.sum_ns).sum();
             let parts = (done.queueing.sum_ns, done.service.sum_ns);
             if latency != parts.0 + parts.1 {
-                return broken(format!(
+                return Err(format!(
                     "{class:?} took {latency} ns, and its queueing and service are {parts:?} ns"
                 ));
             }

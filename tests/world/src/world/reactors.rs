@@ -8,7 +8,7 @@ use fabric::controller::Action;
 use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Status;
 use sluice_core::device::BlockDevice as _;
-use sluice_core::testing::wire::Carrier;
+use sluice_core::testing::wire::{self, Carrier};
 use sluice_core::testing::{self, Op, Receive, end_job};
 use sluice_core::{Accepted, Entrance, Job, Key};
 
@@ -101,12 +101,11 @@ impl World {
             && let Some(came) = reactor.entrance.serve_next()
         {
             let connection = &mut self.connections[came];
+            let entries = if connection.qid == 0 { ADMIN_ENTRIES } else { ENTRIES };
+            let pair = self.scenario.pair(connection.qid, entries);
+            let (carrier, max_transfer) = (connection.carrier(), self.scenario.max_transfer);
             let key = reactor.core.accept(Accepted {
-                transport: self.scenario.target_end(
-                    connection.carrier(),
-                    connection.qid,
-                    if connection.qid == 0 { ADMIN_ENTRIES } else { ENTRIES },
-                ),
+                transport: wire::target_end(carrier, max_transfer, pair),
                 listener: LISTENER,
                 peer: connection.address(),
                 tos: None,
@@ -116,7 +115,7 @@ impl World {
             served_now += 1;
             reactor.connections.insert(key, came);
             connection.key = Some(key);
-            if connection.carrier() == Carrier::Rdma {
+            if carrier == Carrier::Rdma {
                 accepted.push((connection.down_ns, came));
             }
             let (id, address) = (key.id(index), connection.address());
@@ -156,13 +155,9 @@ impl World {
             });
             self.do_op(index, op);
         }
-        for (time, connection) in accepted {
-            self.after(time, Event::Accepted(connection));
-        }
+        accepted.into_iter().for_each(|(time, index)| self.after(time, Event::Accepted(index)));
         // The reactor has until then to end its present turn.
-        for refused in refused {
-            self.cut(refused);
-        }
+        refused.into_iter().for_each(|index| self.cut(index));
         seen.iter().for_each(|(_, seen)| self.check_connect(seen));
         let busy = self.serving_ns(index, served) + self.taking_in_ns(index, served_now);
         let busy = Nanos(now.0 + busy);

@@ -8,10 +8,9 @@ use fabric::Nanos;
 use fabric::nvme::opcode;
 use sluice_core::device::BlockDevice as _;
 
-use super::sessions::own;
+use super::sessions::{half_writes, own};
 use super::{Event, Known, World};
 use crate::host::{Purpose, io};
-use crate::oracle::Broken;
 use sluice_core::testing::BLOCK;
 
 /// Longest time that a command and its answer are on their way, in ns.
@@ -22,22 +21,28 @@ const UNDER_WAY: u64 = 40;
 const SMALL: u64 = 8;
 
 impl World {
+    /// Reserves as many operations of the first device for the first host as it may have, up to `most`. Returns
+    /// their number.
+    fn reserve_most(&mut self, most: u64, terms: impl Fn(u64) -> Terms) -> u64 {
+        let Some(backend) = self.namespaces.first().map(|known| known.backend) else { return 0 };
+        self.put_session(&SessionSpec { name: own(0), ..SessionSpec::default() });
+        let mut operations = most;
+        while operations > 0 && !self.reserve(&own(0), backend, &terms(operations)) {
+            operations = operations * 9 / 10;
+        }
+        operations
+    }
+
     /// Reserves as much as one queue can send for the first host, with a latency.
     pub(super) fn promise_first(&mut self) {
-        let Some(backend) = self.namespaces.first().map(|known| known.backend) else { return };
-        let spec = SessionSpec { name: own(0), ..SessionSpec::default() };
-        self.put_session(&spec);
         let (latency, burst) = (self.rng.u64(50..150) * 1_000_000, self.rng.u32(2..6));
-        let mut operations = (UNDER_WAY - u64::from(burst)) * 1_000_000_000 / latency;
-        let terms = |operations| Terms {
+        let most = (UNDER_WAY - u64::from(burst)) * 1_000_000_000 / latency;
+        let reserved = self.reserve_most(most, |operations| Terms {
             latency: Some(Nanos(latency)),
             burst,
             ..Terms::of(Budget::Operations(operations), Nanos(1_000_000_000))
-        };
-        while operations > 0 && !self.reserve_terms(&own(0), backend, &terms(operations)) {
-            operations = operations * 9 / 10;
-        }
-        if operations == 0 {
+        });
+        if reserved == 0 {
             self.breaks("no latency can be kept");
         }
         // The share of its class would not be enough.
@@ -83,18 +88,12 @@ impl World {
 
     /// Reserves as much of the first device for the first host as it may have.
     pub(super) fn reserve_first(&mut self) {
-        let Some(backend) = self.namespaces.first().map(|known| known.backend) else { return };
-        let spec = SessionSpec { name: own(0), ..SessionSpec::default() };
-        self.put_session(&spec);
         let period = match (self.scenario.seeks, self.scenario.disks.first()) {
             (true, Some((_, _, service, _))) => Nanos(service * self.rng.u64(60..300)),
             _ => Nanos(self.rng.u64(5_000_000..20_000_000)),
         };
         // The search starts far above the device's capacity.
-        let mut operations = 1 << 16;
-        while operations > 0 && !self.reserve(&own(0), backend, period, operations) {
-            operations = operations * 9 / 10;
-        }
+        self.reserve_most(1 << 16, |operations| half_writes(operations, period));
         self.assign(0);
     }
 
@@ -123,23 +122,14 @@ impl World {
 
     /// Checks that the first host got its reservation in each period. The first two periods, in which hosts
     /// connect, and the last, which has not ended, do not count.
-    pub(super) fn check_reserved(&self) -> Result<(), Broken> {
+    pub(super) fn check_reserved(&mut self) {
         let budgets = self.scenario.reserved && !self.scenario.latency;
-        let Some(granted) = self.granted.first().filter(|_| budgets) else {
-            return Ok(());
-        };
-        let Budget::Operations(reserved) = granted.admitted.terms.budget else { return Ok(()) };
+        let Some(granted) = self.granted.first().filter(|_| budgets) else { return };
+        let Budget::Operations(reserved) = granted.admitted.terms.budget else { return };
         let whole = self.had.get(2..self.had.len().saturating_sub(1)).unwrap_or_default();
-        match whole.iter().min() {
-            Some(had) if *had >= reserved => Ok(()),
-            least => {
-                let what = format!(
-                    "{reserved} commands were reserved for each period, and the least was \
-                     {least:?}: {:?}",
-                    self.had
-                );
-                Err(Broken::new(self.now, what))
-            }
+        if whole.iter().min().is_none_or(|least| *least < reserved) {
+            let had = &self.had;
+            self.breaks(format!("{reserved} commands were reserved for each period: {had:?}"));
         }
     }
 }

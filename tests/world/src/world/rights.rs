@@ -67,16 +67,11 @@ impl World {
             Purpose::Connect | Purpose::Admin | Purpose::Event => return,
         };
         let may = rights.show(nsid) && !(writes && rights.read_only);
-        let refused = [Status::WRITE_PROTECTED, Status::INVALID_NAMESPACE];
-        let refused = refused.into_iter().any(|refused| status.is(refused));
+        let refused = status.is(Status::WRITE_PROTECTED) || status.is(Status::INVALID_NAMESPACE);
         let known = self.namespaces.iter().any(|known| known.nsid == nsid);
-        if !may && !refused {
-            let what = format!("host {host} may not, and is answered {status}");
-            return self.breaks(format!("{what}: {:?}", answered.purpose));
-        }
-        if may && refused && known {
-            let what = format!("host {host} may, and is answered {status}");
-            return self.breaks(format!("{what}: {:?}", answered.purpose));
+        if may == refused && (!may || known) {
+            let (may, purpose) = (if may { "may" } else { "may not" }, &answered.purpose);
+            return self.breaks(format!("host {host} {may}, answered {status}: {purpose:?}"));
         }
         if let (false, Purpose::Write { nsid, lba, blocks, write }) = (may, &answered.purpose) {
             self.oracle.refuse(*nsid, *lba, *blocks, *write);
@@ -104,8 +99,7 @@ impl World {
         let count = self.count_above(host, rights.highest_class());
         if count != *above {
             let (more, highest) = (count.saturating_sub(*above), rights.highest_class());
-            let what = format!("{more} commands of host {host} had a class above {highest:?}");
-            self.breaks(format!("{what}, its highest one since {since:?}"));
+            self.breaks(format!("{more} of host {host} were above {highest:?} since {since:?}"));
         }
     }
 
@@ -114,7 +108,6 @@ impl World {
         let classes = Class::ALL.into_iter().filter(|class| *class > highest);
         let workloads =
             classes.flat_map(|class| (1..self.next_nsid).map(move |nsid| (nsid, class)));
-        let stats = workloads.map(|workload| self.shared.workloads.stats(nqn, workload));
-        stats.map(|stats| stats.iter().map(|one| one.snapshot().operations()).sum::<u64>()).sum()
+        workloads.map(|workload| self.shared.workload(nqn, workload).operations()).sum()
     }
 }

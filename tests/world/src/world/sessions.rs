@@ -6,6 +6,7 @@ use arbitration::Class;
 use arbitration::limit::{Rate, Rates};
 use arbitration::reservation::{Admitted, Broker, Budget, Reserved, Terms};
 use arbitration::session::{Reservation, SessionSpec};
+use arbitration::settings::Weights;
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use sluice_core::Touched;
@@ -18,6 +19,11 @@ use super::{Input, World, tenant};
 /// Returns the name of the session that is a host's own.
 pub(super) fn own(host: usize) -> String {
     format!("session{host}")
+}
+
+/// Returns terms of `operations` commands of 4 KiB in a period, half of them writes.
+pub(super) fn half_writes(operations: u64, period: Nanos) -> Terms {
+    Terms { write_percent: 50, ..Terms::of(Budget::Operations(operations), period) }
 }
 
 impl World {
@@ -97,12 +103,8 @@ impl World {
         } else {
             rules.tenants.remove(&nqn);
         }
-        let touched: Vec<BackendId> = self
-            .granted
-            .iter()
-            .filter(|granted| granted.session == name)
-            .map(|granted| granted.backend)
-            .collect();
+        let own = self.granted.iter().filter(|granted| granted.session == name);
+        let touched: Vec<BackendId> = own.map(|granted| granted.backend).collect();
         touched.iter().for_each(|backend| self.put_in_force(*backend));
         self.publish(rules, &touched);
     }
@@ -120,8 +122,8 @@ impl World {
             Some(at) => self.granted.swap_remove(at).backend,
             None => {
                 let period = Nanos(self.rng.u64(1_000_000..100_000_000));
-                let operations = self.rng.u64(1..200);
-                self.reserve(&name, backend, period, operations);
+                let terms = half_writes(self.rng.u64(1..200), period);
+                self.reserve(&name, backend, &terms);
                 backend
             }
         };
@@ -129,26 +131,8 @@ impl World {
         self.publish(self.rules(), &[backend]);
     }
 
-    /// Admits a reservation of `operations` commands of 4 KiB in a period, if it fits.
-    pub(super) fn reserve(
-        &mut self,
-        session: &str,
-        backend: BackendId,
-        period: Nanos,
-        operations: u64,
-    ) -> bool {
-        let terms =
-            Terms { write_percent: 50, ..Terms::of(Budget::Operations(operations), period) };
-        self.reserve_terms(session, backend, &terms)
-    }
-
     /// Admits a reservation, if it fits.
-    pub(super) fn reserve_terms(
-        &mut self,
-        session: &str,
-        backend: BackendId,
-        terms: &Terms,
-    ) -> bool {
+    pub(super) fn reserve(&mut self, session: &str, backend: BackendId, terms: &Terms) -> bool {
         let disk = self.shared.disk(backend);
         let Some(disk) = disk.filter(|disk| disk.kind() != Kind::Immediate) else { return false };
         let Some(profile) = disk.qos().profile() else { return false };
@@ -156,8 +140,7 @@ impl World {
         let already: Vec<Admitted> = here.map(|granted| granted.admitted).collect();
         let urgent = self.shared.rules.borrow().order.urgent_share;
         let Ok(admitted) = Broker::admit(&profile, &already, urgent, terms) else { return false };
-        let reserved = Reserved::new(self.now, &admitted).in_set(disk.qos().is_bounded());
-        let reserved = Arc::new(reserved);
+        let reserved = Reserved::new(self.now, &admitted).in_set(disk.qos().is_bounded()).into();
         self.trace(|| format!("{session} reserves {terms:?}"));
         self.granted.push(Granted { backend, session: session.to_owned(), admitted, reserved });
         true
@@ -184,10 +167,8 @@ impl World {
         match self.rng.u8(0..4) {
             0 if !self.scenario.reserved => rules.enabled = !rules.enabled,
             0 | 1 => {
-                rules.order.weights.high = self.rng.u16(1..10);
-                rules.order.weights.medium = self.rng.u16(1..10);
-                rules.order.weights.low = self.rng.u16(1..10);
-                rules.order.burst = self.rng.u16(1..10);
+                let [high, medium, low, burst] = [(); 4].map(|()| self.rng.u16(1..10));
+                (rules.order.weights, rules.order.burst) = (Weights { high, medium, low }, burst);
             }
             2 if !self.scenario.reserved => rules.queue = 1 << self.rng.u32(2..10),
             _ => {
@@ -210,8 +191,6 @@ impl World {
         let sessions = self.sessions.take_touched();
         drop(self.sessions.take_replaced());
         let touched = Arc::new(Touched { sessions, devices: devices.to_vec(), snapshot: true });
-        for reactor in 0..self.reactors.len() {
-            self.put(reactor, Input::Touch(Arc::clone(&touched)));
-        }
+        (0..self.reactors.len()).for_each(|at| self.put(at, Input::Touch(Arc::clone(&touched))));
     }
 }

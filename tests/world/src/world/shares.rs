@@ -3,10 +3,8 @@
 
 use arbitration::settings::Weights;
 use arbitration::{Class, PerClass};
-use fabric::Nanos;
 use units::QueueWeights;
 
-use crate::oracle::Broken;
 use crate::scenario::Scenario;
 
 /// The part of a host's part by which it may have more or less.
@@ -47,7 +45,7 @@ impl Shares {
     /// Checks that the queues of each host but the first had their parts of the host's part by the
     /// host's own weights. Each reactor orders the queues that it serves, so they are compared where
     /// one serves them all.
-    pub(super) fn check_own(&self, scenario: &Scenario, at: Nanos) -> Result<(), Broken> {
+    pub(super) fn check_own(&self, scenario: &Scenario) -> Result<(), String> {
         if !scenario.own_weights || scenario.reactors > 1 {
             return Ok(());
         }
@@ -55,47 +53,39 @@ impl Shares {
         for (host, had) in self.priorities.iter().enumerate().skip(1) {
             let weights = QueueWeights::new(scenario.own_weights_of(host));
             let weight = |priority| f64::from(weights.weight(priority));
-            let sum: f64 = priorities.into_iter().map(weight).sum();
-            let total: u64 = had.values().sum();
-            for priority in priorities {
-                let of_part = had[priority] as f64 / total as f64 / (weight(priority) / sum);
-                if (of_part - 1.0).abs() > TOLERANCE {
-                    let what = format!(
-                        "the {priority} queues of host {host} had {of_part:.2} of their part by \
-                         {weights:?}: {had:?}"
-                    );
-                    return Err(Broken { at, what });
-                }
-            }
+            let parts = priorities.map(|priority| (priority, weight(priority), had[priority]));
+            check_parts(&parts).map_err(|what| format!("queues of host {host}: {what}"))?;
         }
         Ok(())
     }
 
     /// Checks that each host had its part by the weights, of at least `least` commands in all.
-    pub(super) fn check(&self, weights: Weights, least: u64, at: Nanos) -> Result<(), Broken> {
+    pub(super) fn check(&self, weights: Weights, least: u64) -> Result<(), String> {
         let mut of_class = PerClass::<f64>::default();
-        for (class, _) in &self.hosts {
-            of_class[*class] += 1.0;
-        }
+        self.hosts.iter().for_each(|(class, _)| of_class[*class] += 1.0);
         let weight = |class| match class {
             Class::Urgent | Class::High => f64::from(weights.high),
             Class::Medium => f64::from(weights.medium),
             Class::Low => f64::from(weights.low),
         };
-        let hosts = of_class.iter().filter(|(_, hosts)| **hosts > 0.0);
-        let weights: f64 = hosts.map(|(class, _)| weight(class)).sum();
-        let total: u64 = self.hosts.iter().map(|(_, had)| had).sum();
-        for (class, had) in &self.hosts {
-            let part = weight(*class) / weights / of_class[*class];
-            let of_part = *had as f64 / (total as f64 * part);
-            if (of_part - 1.0).abs() > TOLERANCE || total < least {
-                let what = format!(
-                    "a host of {class} had {had} commands of {total}, {of_part:.2} of its part: {:?}",
-                    self.hosts
-                );
-                return Err(Broken { at, what });
-            }
-        }
-        Ok(())
+        let hosts = self.hosts.iter();
+        let parts = hosts.map(|(class, had)| (*class, weight(*class) / of_class[*class], *had));
+        let total = check_parts(&parts.collect::<Vec<_>>())?;
+        let enough = self.hosts.is_empty() || total >= least;
+        enough.then_some(()).ok_or_else(|| format!("{total} commands are too few"))
     }
+}
+
+/// Checks that each of these, with a class and a weight, had its part of all commands by the weights. Returns the
+/// number of commands.
+fn check_parts(parts: &[(Class, f64, u64)]) -> Result<u64, String> {
+    let total: u64 = parts.iter().map(|(_, _, had)| had).sum();
+    let weights: f64 = parts.iter().map(|(_, weight, _)| weight).sum();
+    for (class, weight, had) in parts {
+        let of_part = *had as f64 / total as f64 / (weight / weights);
+        if (of_part - 1.0).abs() > TOLERANCE {
+            return Err(format!("{class} had {of_part:.2} of its part: {parts:?}"));
+        }
+    }
+    Ok(total)
 }
