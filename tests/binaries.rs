@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 
 /// Returns the folder that holds `sluiced`, `sluice` and `sluice-sim`, up to date, in the profile of the
 /// tests themselves.
@@ -41,12 +41,7 @@ fn build() -> Result<PathBuf> {
     if folder.ends_with("release") {
         cargo.arg("--release");
     }
-    let output = cargo.current_dir(crate::root()).output().context("cannot run cargo")?;
-    ensure!(
-        output.status.success(),
-        "the binaries do not build:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    crate::output(cargo.current_dir(crate::root())).context("the binaries do not build")?;
     Ok(folder)
 }
 

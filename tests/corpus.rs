@@ -4,26 +4,14 @@ use anyhow::Result;
 use e2e::fuzzing::{authentication, capsule, config, pdu_stream, queue_pair, replay};
 
 #[test]
-fn kept_streams_of_pdus_pass() -> Result<()> {
-    replay("pdu_stream", pdu_stream::run)
-}
-
-#[test]
-fn kept_queue_pairs_pass() -> Result<()> {
-    replay("queue_pair", queue_pair::run)
-}
-
-#[test]
-fn kept_commands_to_controllers_pass() -> Result<()> {
-    replay("capsule", capsule::run)
-}
-
-#[test]
-fn kept_hosts_without_the_secret_pass() -> Result<()> {
-    replay("authentication", authentication::run)
-}
-
-#[test]
-fn kept_configurations_pass() -> Result<()> {
-    replay("config", config::run)
+fn kept_inputs_of_fuzz_targets_pass() -> Result<()> {
+    type Run = fn(&[u8]);
+    let targets: [(&str, Run); 5] = [
+        ("pdu_stream", pdu_stream::run),
+        ("queue_pair", queue_pair::run),
+        ("capsule", capsule::run),
+        ("authentication", authentication::run),
+        ("config", config::run),
+    ];
+    targets.into_iter().try_for_each(|(name, target)| replay(name, target))
 }

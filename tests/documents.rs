@@ -37,19 +37,11 @@ struct Known {
 
 impl Known {
     fn read() -> Self {
-        let mut files = Vec::new();
-        let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|name| root().join(name)).collect();
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).expect("a folder can be read") {
-                let path = entry.expect("an entry").path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    let short = path.strip_prefix(root()).expect("below the root");
-                    files.push(short.to_string_lossy().into_owned());
-                }
-            }
-        }
+        let below = |name: &&str| {
+            let files = e2e::files(&root().join(name)).expect("a folder can be read");
+            files.into_iter().map(|file| format!("{name}/{}", file.display())).collect::<Vec<_>>()
+        };
+        let files: Vec<String> = FOLDERS.iter().flat_map(below).collect();
         let mut words = BTreeSet::new();
         for file in files.iter().filter(|file| ends(file, "rs")) {
             words.extend(words_of(&read(file)).map(str::to_owned));

@@ -28,12 +28,9 @@ fn files(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_path_buf()];
     }
-    let entries = fs::read_dir(path).expect("a folder can be read");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    paths
-        .flat_map(|path| files(&path))
-        .filter(|path| path.extension().is_some_and(|e| e == "rs"))
-        .collect()
+    let files = e2e::files(path).expect("a folder can be read");
+    let source = files.iter().filter(|path| path.extension().is_some_and(|e| e == "rs"));
+    source.map(|file| path.join(file)).collect()
 }
 
 /// Returns the code of a file: its text without comments.

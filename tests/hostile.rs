@@ -186,22 +186,16 @@ fn innocent_hosts_go_on_beside_all_attacks_together() -> Result<()> {
 fn measure(scene: &mut Scene, attacks: &[Attack], least: usize, time: Duration) -> Result<Seen> {
     std::thread::scope(|scope| {
         let hosts = scope.spawn(|| {
-            leave_the_reactors_core()?;
+            let this = Pid::from_raw(0);
+            let mut others = sched_getaffinity(this)?;
+            others.unset(REACTOR_CORE)?;
+            if others != CpuSet::new() {
+                sched_setaffinity(this, &others)?;
+            }
             scene.beside(attacks, least, time)
         });
         hosts.join().map_err(|_| anyhow!("a host panicked"))?
     })
-}
-
-/// Keeps this thread and its children off the reactor's core, if there is another.
-fn leave_the_reactors_core() -> Result<()> {
-    let this = Pid::from_raw(0);
-    let mut others = sched_getaffinity(this)?;
-    others.unset(REACTOR_CORE)?;
-    if others != CpuSet::new() {
-        sched_setaffinity(this, &others)?;
-    }
-    Ok(())
 }
 
 /// Returns the name of one attack, or of all together.

@@ -42,33 +42,24 @@ pub(crate) struct Source {
 impl Source {
     /// Reads the files below a crate's `src`, whose root is `lib.rs`, or else `main.rs`.
     pub(crate) fn read(folder: &Path) -> Self {
+        let root = if folder.join("lib.rs").exists() { "lib.rs" } else { "main.rs" };
         let mut files = BTreeMap::new();
-        let mut folders = vec![(folder.to_path_buf(), Vec::new())];
-        let root = if folder.join("lib.rs").exists() { "lib" } else { "main" };
-        while let Some((at, module)) = folders.pop() {
-            for entry in fs::read_dir(&at).expect("a folder of source can be read") {
-                let path = entry.expect("an entry").path();
-                let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-                let below = |name: &str| [&module[..], &[name.to_owned()]].concat();
-                if path.is_dir() {
-                    folders.push((path, below(&name)));
-                } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    if name == "tests" || name.ends_with("_tests") {
-                        continue;
-                    }
-                    let of = match name.as_str() {
-                        "mod" => module.clone(),
-                        name if module.is_empty() && name == root => Vec::new(),
-                        name => below(name),
-                    };
-                    let text = fs::read_to_string(&path).expect("source is text");
-                    let short = path.strip_prefix(folder).expect("below").to_path_buf();
-                    files.insert(of, (short, code(&text)));
-                }
+        for path in e2e::files(folder).expect("a folder of source can be read") {
+            let names = path.with_extension("");
+            let mut module: Module =
+                names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+            // Folders named `tests` hold test code only.
+            let is_test = module.iter().any(|name| name == "tests")
+                || module.last().is_some_and(|name| name.ends_with("_tests"));
+            if is_test || path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
             }
+            if path == Path::new(root) || path.ends_with("mod.rs") {
+                module.pop();
+            }
+            let text = fs::read_to_string(folder.join(&path)).expect("source is text");
+            files.insert(module, (path, code(&text)));
         }
-        // Folders named `tests` hold test code only.
-        files.retain(|module, _| !module.iter().any(|name| name == "tests"));
         Self { files }
     }
 
@@ -324,65 +315,56 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_on_counts_for_the_file_that_defines_it() {
-        let source = source(&[
-            ("lib.rs", "mod m; mod user;"),
-            ("m/mod.rs", "mod low; mod high; pub use low::Low; pub use high::high;"),
-            ("m/low.rs", "pub struct Low;"),
-            ("m/high.rs", "use super::Low; use crate::user::U;"),
-            ("user.rs", "use crate::m::Low; pub struct U;"),
-        ]);
-        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
-    }
-
-    #[test]
-    fn a_file_that_uses_its_child_and_is_used_by_it_is_a_circle() {
-        let source = source(&[
-            ("lib.rs", "mod m;"),
-            ("m/mod.rs", "mod low; use low::Low; pub struct M(Low);"),
-            ("m/low.rs", "use super::M; pub struct Low;"),
-        ]);
-        assert_eq!(source.circles(), [["m/low.rs", "m/mod.rs"]]);
-    }
-
-    #[test]
-    fn a_path_in_code_that_begins_with_a_child_is_an_import() {
-        for path in ["low::make()", "self::low::make()"] {
-            let source = source(&[
-                ("lib.rs", "mod m;"),
-                ("m/mod.rs", &format!("mod low; pub struct M; fn f() {{ {path}; }}")),
-                ("m/low.rs", "use super::M; pub fn make() {}"),
-            ]);
-            assert_eq!(source.circles(), [["m/low.rs", "m/mod.rs"]], "{path}");
+    fn file_and_child_that_use_each_other_are_a_circle() {
+        for text in [
+            "mod low; use low::Low; pub struct M(Low);",
+            "mod low; pub struct M; fn f() { low::make(); }",
+            "mod low; pub struct M; fn f() { self::low::make(); }",
+        ] {
+            let low = "use super::M; pub struct Low; pub fn make() {}";
+            let source = source(&[("lib.rs", "mod m;"), ("m/mod.rs", text), ("m/low.rs", low)]);
+            assert_eq!(source.circles(), [["m/low.rs", "m/mod.rs"]], "{text}");
         }
     }
 
     #[test]
-    fn what_is_handed_on_by_a_star_counts_for_the_file_that_defines_it() {
-        let source = source(&[
-            ("lib.rs", "mod m; mod user;"),
-            ("m/mod.rs", "mod low; mod high; pub use low::*; pub use high::high;"),
-            ("m/low.rs", "pub struct Low;"),
-            ("m/high.rs", "use super::Low; pub fn high() {}"),
-            ("user.rs", "use crate::m::Low; fn f() { crate::m::high() }"),
-        ]);
-        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
-    }
-
-    #[test]
-    fn a_module_whose_file_is_elsewhere_imports_nothing() {
-        let source = source(&[
-            ("lib.rs", "mod a; #[path = \"../b.rs\"] mod b; fn f() { a::g() }"),
-            ("a.rs", "use crate::b::B; pub fn g() {}"),
-        ]);
-        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
-    }
-
-    #[test]
-    fn comments_texts_and_tests_import_nothing() {
-        let a = "use crate::b::B;";
-        let b = "// use crate::a::A;\nconst T: &str = \"crate::a\";\n#[cfg(test)]\nmod tests {\n use crate::a::A;\n}\n";
-        let source = source(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), ("b.rs", b)]);
-        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
+    fn other_names_make_no_circle() {
+        let test = "#[cfg(test)]\nmod tests {\n use crate::a::A;\n}\n";
+        let not_code: &str = &format!("// use crate::a::A;\nconst T: &str = \"crate::a\";\n{test}");
+        for (case, files) in [
+            (
+                "a name that is handed on counts for the file that defines it",
+                &[
+                    ("lib.rs", "mod m; mod user;"),
+                    ("m/mod.rs", "mod low; mod high; pub use low::Low; pub use high::high;"),
+                    ("m/low.rs", "pub struct Low;"),
+                    ("m/high.rs", "use super::Low; use crate::user::U;"),
+                    ("user.rs", "use crate::m::Low; pub struct U;"),
+                ][..],
+            ),
+            (
+                "so does a name that is handed on by a star",
+                &[
+                    ("lib.rs", "mod m; mod user;"),
+                    ("m/mod.rs", "mod low; mod high; pub use low::*; pub use high::high;"),
+                    ("m/low.rs", "pub struct Low;"),
+                    ("m/high.rs", "use super::Low; pub fn high() {}"),
+                    ("user.rs", "use crate::m::Low; fn f() { crate::m::high() }"),
+                ],
+            ),
+            (
+                "a module whose file is elsewhere imports nothing",
+                &[
+                    ("lib.rs", "mod a; #[path = \"../b.rs\"] mod b; fn f() { a::g() }"),
+                    ("a.rs", "use crate::b::B; pub fn g() {}"),
+                ],
+            ),
+            (
+                "comments, texts and tests import nothing",
+                &[("lib.rs", "mod a; mod b;"), ("a.rs", "use crate::b::B;"), ("b.rs", not_code)],
+            ),
+        ] {
+            assert_eq!(source(files).circles(), Vec::<Vec<String>>::new(), "{case}");
+        }
     }
 }

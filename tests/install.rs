@@ -10,42 +10,30 @@ use std::process::Command;
 
 use e2e::root;
 
-/// Returns the output of `make ARGUMENTS`.
-fn make(arguments: &[&str]) -> String {
+/// Returns the command `make ARGUMENTS`. A test command that is itself run by make hands down its flags.
+fn make(arguments: &[&str]) -> Command {
     let mut make = Command::new("make");
-    // A test command that is itself run by make hands down its flags.
     make.args(["-s", "-C"]).arg(root()).args(arguments).env_remove("MAKEFLAGS");
-    let output = make.output().expect("make runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("make prints text")
+    make
+}
+
+/// Returns the output of a command that succeeds.
+fn output(mut command: Command) -> String {
+    e2e::output(&mut command).expect("the command succeeds")
 }
 
 /// Returns all files below a folder, by their path in it.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
-    let mut found = BTreeSet::new();
-    let mut left = vec![folder.to_path_buf()];
-    while let Some(next) = left.pop() {
-        for entry in fs::read_dir(next).expect("a folder can be read") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                left.push(path);
-            } else {
-                found.insert(path.strip_prefix(folder).expect("below it").into());
-            }
-        }
-    }
-    found
+    e2e::files(folder).expect("a folder can be read")
 }
 
 /// Returns a folder that holds the programs that can be installed.
 fn binaries() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["sluiced", "sluice", "sluice-sim"] {
-        let made = Command::new("install")
-            .args(["-m", "755", "/dev/null"])
-            .arg(folder.path().join(name))
-            .status();
-        assert!(made.expect("install runs").success());
+        let mut install = Command::new("install");
+        install.args(["-m", "755", "/dev/null"]).arg(folder.path().join(name));
+        output(install);
     }
     folder
 }
@@ -55,7 +43,8 @@ fn install(prefix: &str) -> (tempfile::TempDir, [String; 2]) {
     let (binaries, to) = (binaries(), tempfile::tempdir().expect("a folder"));
     let place = [format!("DESTDIR={}", to.path().display()), format!("PREFIX={prefix}")];
     let [destdir, prefix] = &place;
-    make(&["install", &format!("BINARIES={}", binaries.path().display()), destdir, prefix]);
+    let binaries = format!("BINARIES={}", binaries.path().display());
+    output(make(&["install", &binaries, destdir, prefix]));
     (to, place)
 }
 
@@ -104,7 +93,7 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
             fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
             fs::write(path, "an operator's").expect("it can be written");
         }
-        make(&["uninstall", &destdir, &prefix_is]);
+        output(make(&["uninstall", &destdir, &prefix_is]));
         let kept = others.iter().map(PathBuf::from).chain([config]).collect::<BTreeSet<_>>();
         assert_eq!(files(folder.path()), kept);
         assert!(!folder.path().join(documents).exists());
@@ -114,14 +103,9 @@ fn uninstall_removes_what_install_put_there_and_nothing_else() {
 #[test]
 fn prefix_that_service_cannot_see_is_refused() {
     for prefix in ["/home/me/sg", "/root", "/tmp/sg"] {
-        let output = Command::new("make")
-            .args(["install", "BINARIES=/usr/bin", "DESTDIR=/nonexistent"])
-            .arg(format!("PREFIX={prefix}"))
-            .args(["-C"])
-            .arg(root())
-            .env_remove("MAKEFLAGS")
-            .output()
-            .expect("make runs");
+        let prefix_is = format!("PREFIX={prefix}");
+        let mut make = make(&["install", "BINARIES=/usr/bin", "DESTDIR=/nonexistent", &prefix_is]);
+        let output = make.output().expect("make runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains("choose /usr/local"), "{prefix}: {said}");
     }
@@ -176,13 +160,13 @@ fn install_keeps_the_configuration_that_is_there() {
     fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
     fs::write(&config, "an operator's").expect("it can be written");
     let destdir = format!("DESTDIR={}", to.path().display());
-    make(&["install", &format!("BINARIES={}", binaries.path().display()), &destdir]);
+    output(make(&["install", &format!("BINARIES={}", binaries.path().display()), &destdir]));
     assert_eq!(fs::read_to_string(config).expect("it is there"), "an operator's");
 }
 
 #[test]
 fn make_help_names_each_target() {
-    let help = make(&["help"]);
+    let help = output(make(&["help"]));
     let makefile = fs::read_to_string(root().join("Makefile")).expect("there is a Makefile");
     let targets = makefile.lines().find_map(|line| line.strip_prefix(".PHONY: "));
     for target in targets.expect("a list of targets").split_whitespace() {
@@ -213,10 +197,9 @@ fn demo(flood: u32) -> String {
         fs::write(&path, format!("#!/bin/sh\n{text}")).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
     }
-    let output = Command::new(root().join("tests/demo.sh")).arg(folder.path()).output();
-    let output = output.expect("the demo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    let mut demo = Command::new(root().join("tests/demo.sh"));
+    demo.arg(folder.path());
+    output(demo)
 }
 
 #[test]

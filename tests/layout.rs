@@ -11,82 +11,35 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use e2e::root;
+use e2e::{output, root};
 use imports::Source;
 use serde_json::Value;
 
 /// The entries of the root folder that are allowed beside hidden files.
-const TOP_LEVEL: &[&str] = &[
-    "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "Cargo.lock",
-    "Cargo.toml",
-    "LICENSE-APACHE",
-    "LICENSE-MIT",
-    "Makefile",
-    "README.md",
-    "arbitration",
-    "clippy.toml",
-    "deny.toml",
-    "docs",
-    "fabric",
-    "pmem",
-    "qtcp",
-    "rustfmt.toml",
-    "systemd",
-    "target",
-    "tests",
-    "tools",
-];
+const TOP_LEVEL: &str = "ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md Cargo.lock Cargo.toml LICENSE-APACHE \
+    LICENSE-MIT Makefile README.md arbitration clippy.toml deny.toml docs fabric pmem qtcp rustfmt.toml systemd \
+    target tests tools";
 
 fn metadata() -> Value {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
-        .current_dir(root())
-        .output()
-        .expect("cargo metadata runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]).current_dir(root());
+    let metadata = output(&mut cargo).expect("cargo metadata runs");
+    serde_json::from_str(&metadata).expect("cargo metadata is JSON")
 }
 
 /// Returns the names of tracked entries of the root folder, or of all entries outside a git
 /// checkout.
 fn top_level() -> BTreeSet<String> {
     let mut git = Command::new("git");
-    let git = git.args(["ls-files", "-co", "--exclude-standard"]);
-    let tracked = run_in(&root(), git).map(|files| {
+    let git = git.args(["ls-files", "-co", "--exclude-standard"]).current_dir(root());
+    let tracked = output(git).map(|files| {
         files.lines().filter_map(|f| f.split('/').next()).map(str::to_owned).collect()
     });
-    tracked.unwrap_or_else(|| {
+    tracked.unwrap_or_else(|_| {
         let entries = fs::read_dir(root()).expect("the root folder can be read");
         let names = entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into());
         names.filter(|name: &String| name != "build").collect()
     })
-}
-
-/// Returns the command's output, none where it fails.
-fn run_in(folder: &Path, command: &mut Command) -> Option<String> {
-    let output = command.current_dir(folder).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder can be made");
-    for entry in fs::read_dir(from).expect("a folder can be read") {
-        let entry = entry.expect("an entry");
-        let name = entry.file_name();
-        let top = from == root();
-        if name == ".git" || (top && name == "build") {
-            continue;
-        }
-        let (from, to) = (entry.path(), to.join(&name));
-        if entry.file_type().expect("a type").is_dir() {
-            copy(&from, &to);
-        } else {
-            fs::copy(&from, &to).expect("a file can be copied");
-        }
-    }
 }
 
 #[test]
@@ -100,7 +53,8 @@ fn cargo_builds_outside_the_daemons_source() {
 #[test]
 fn git_does_not_ignore_the_daemons_source() {
     let mut git = Command::new("git");
-    if run_in(&root(), git.args(["rev-parse", "--is-inside-work-tree"])).is_none() {
+    git.args(["rev-parse", "--is-inside-work-tree"]).current_dir(root());
+    if output(&mut git).is_err() {
         return;
     }
     let mut git = Command::new("git");
@@ -112,20 +66,18 @@ fn git_does_not_ignore_the_daemons_source() {
 #[test]
 fn cargo_clean_leaves_the_daemons_source_alone() {
     let folder = tempfile::tempdir().expect("a folder for the copy");
-    copy(&root(), folder.path());
+    let mut copy = Command::new("cp");
+    copy.arg("-r").args(top_level()).arg(folder.path()).current_dir(root());
+    output(&mut copy).expect("the files can be copied");
     let source = folder.path().join("target/src");
     let before = fs::read_dir(&source).expect("the copy has target/src").count();
     let built = folder.path().join("build/debug");
     fs::create_dir_all(&built).expect("a build folder");
     fs::write(folder.path().join("build/CACHEDIR.TAG"), "").expect("a file");
-    let output = Command::new(env!("CARGO"))
-        .args(["clean", "--offline"])
-        .env_remove("CARGO_TARGET_DIR")
-        .env_remove("CARGO_BUILD_TARGET_DIR")
-        .current_dir(folder.path())
-        .output()
-        .expect("cargo clean runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["clean", "--offline"]).current_dir(folder.path());
+    cargo.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET_DIR");
+    output(&mut cargo).expect("cargo clean runs");
     assert!(!built.exists(), "cargo clean did not clean build/");
     let after = fs::read_dir(&source).expect("cargo clean removed target/src").count();
     assert_eq!(before, after, "cargo clean removed source files");
@@ -133,10 +85,9 @@ fn cargo_clean_leaves_the_daemons_source_alone() {
 
 #[test]
 fn the_top_level_is_fixed() {
-    let allowed = TOP_LEVEL.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
-    let present = top_level();
-    let present = present.into_iter().filter(|name| !name.starts_with('.'));
-    let foreign = present.filter(|name| !allowed.contains(name)).collect::<Vec<_>>();
+    let allowed: BTreeSet<&str> = TOP_LEVEL.split(' ').collect();
+    let present = top_level().into_iter().filter(|name| !name.starts_with('.'));
+    let foreign: Vec<String> = present.filter(|name| !allowed.contains(name.as_str())).collect();
     assert!(foreign.is_empty(), "not a place for {foreign:?}: see ARCHITECTURE.md");
 }
 
@@ -144,15 +95,8 @@ fn the_top_level_is_fixed() {
 fn crates_import_in_one_direction() {
     let libraries = vec!["fabric", "arbitration", "qtcp", "units"];
     let above = [
-        libraries.clone(),
-        vec![
-            "pmem",
-            "fabric-verbs",
-            "pmem-verbs",
-            "sluice-core",
-            "sluice-config",
-            "sluice-machine",
-        ],
+        &libraries[..],
+        &["pmem", "fabric-verbs", "pmem-verbs", "sluice-core", "sluice-config", "sluice-machine"],
     ]
     .concat();
     let allowed = BTreeMap::from([

@@ -17,11 +17,16 @@ pub mod daemon;
 pub mod fuzzing;
 pub mod uml;
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+
+use uml::{Machine, Outcome, Report, Target, Time, Transport};
 
 /// Time that a scenario may take; a hung kernel is killed then.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -36,13 +41,59 @@ pub fn root() -> PathBuf {
     tests.parent().map_or_else(|| tests.clone(), PathBuf::from)
 }
 
+/// Returns the paths of all files in a folder and in folders below, from that folder on.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn files(folder: &Path) -> Result<BTreeSet<PathBuf>> {
+    let (mut found, mut left) = (BTreeSet::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(&next).with_context(|| next.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder)?.into());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Runs a command. Returns its standard output.
+///
+/// # Errors
+/// The command cannot be run, or it fails: the error has its standard error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?} cannot be run"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {said}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Makes a test of each row: it runs the scenario of this name with these arguments. `#![ignore = REASON]` before the
+/// rows ignores all of them. `.ci/test` reads the rows, too.
+#[macro_export]
+macro_rules! scenarios {
+    (#![$shared:meta] $(fn $test:ident() { $run:ident($($word:literal),+) })+) => {
+        $crate::scenarios! { $(#[$shared] fn $test() { $run($($word),+) })+ }
+    };
+    ($($(#[$meta:meta])? fn $test:ident() { $run:ident($script:literal $(, $word:literal)*) })+) => {$(
+        #[test]
+        $(#[$meta])?
+        fn $test() -> anyhow::Result<()> {
+            $run($script, &[$($word),*])
+        }
+    )+};
+}
+
 /// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel.
 ///
 /// # Errors
 /// The scenario reports a failure, which the error has with the end of its log; or it could not
 /// run: there is no kernel, no binaries, or no report within [`TIME_LIMIT`].
 pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
-    run(uml::Target::from_environment()?, uml::Transport::Tcp, script, arguments)
+    run(Target::from_environment()?, Transport::Tcp, script, arguments)
 }
 
 /// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel, over RDMA.
@@ -50,7 +101,7 @@ pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
 /// # Errors
 /// The same as of [`scenario`].
 pub fn scenario_over_rdma(script: &str, arguments: &[&str]) -> Result<()> {
-    run(uml::Target::from_environment()?, uml::Transport::Rdma, script, arguments)
+    run(Target::from_environment()?, Transport::Rdma, script, arguments)
 }
 
 /// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel with systemd, where the daemon
@@ -59,7 +110,7 @@ pub fn scenario_over_rdma(script: &str, arguments: &[&str]) -> Result<()> {
 /// # Errors
 /// The same as of [`scenario`]; or there is no system to boot.
 pub fn service(script: &str, arguments: &[&str]) -> Result<()> {
-    run(uml::Target::Service, uml::Transport::Tcp, script, arguments)
+    run(Target::Service, Transport::Tcp, script, arguments)
 }
 
 /// Runs a test on virtual time: boots a machine that runs the test of this `name`, from this same program, and calls
@@ -76,7 +127,7 @@ pub fn on_virtual_time(name: &str, test: impl FnOnce() -> Result<()>) -> Result<
         bail!("{} is no path of a program", program.display());
     };
     let (folder, file) = (folder.to_string_lossy(), file.to_string_lossy());
-    let machine = machine(uml::Target::Sluiced, uml::Transport::Tcp, "native-test")?;
+    let machine = machine(Target::Sluiced, Transport::Tcp, "native-test")?;
     let log = format!("{}-{name}", file.split('-').next().unwrap_or_default());
     let report = machine.run_as(&log, "native-test", &[&folder, &file, name])?;
     conclude(name, &report)
@@ -92,45 +143,39 @@ pub fn is_on_virtual_time() -> bool {
 ///
 /// # Errors
 /// There is no kernel, or no binaries.
-pub fn machine(
-    target: uml::Target,
-    transport: uml::Transport,
-    script: &str,
-) -> Result<uml::Machine> {
-    let time = uml::Time::of_scenario(script)?;
+pub fn machine(target: Target, transport: Transport, script: &str) -> Result<Machine> {
+    let time = Time::of_scenario(script)?;
     let kernel = uml::kernel(time)?;
     let binaries = match target {
-        uml::Target::Sluiced | uml::Target::Service => binaries::built()?,
-        uml::Target::Nvmet => root().join("build"),
+        Target::Sluiced | Target::Service => binaries::built()?,
+        Target::Nvmet => root().join("build"),
     };
     let time_limit = match time {
-        uml::Time::Real => TIME_LIMIT,
-        uml::Time::Virtual => VIRTUAL_TIME_LIMIT,
+        Time::Real => TIME_LIMIT,
+        Time::Virtual => VIRTUAL_TIME_LIMIT,
     };
     let other_binaries =
         std::env::var_os("SLUICEGATE_OTHER_BINARIES").filter(|folder| !folder.is_empty());
     let other_binaries = other_binaries.map(PathBuf::from);
-    Ok(uml::Machine { kernel, binaries, other_binaries, target, transport, time, time_limit })
+    Ok(Machine { kernel, binaries, other_binaries, target, transport, time, time_limit })
 }
 
-fn run(
-    target: uml::Target,
-    transport: uml::Transport,
-    script: &str,
-    arguments: &[&str],
-) -> Result<()> {
+fn run(target: Target, transport: Transport, script: &str, arguments: &[&str]) -> Result<()> {
     let machine = machine(target, transport, script)?;
     let report = machine.run(script, arguments)?;
     conclude(&format!("{script} {}", arguments.join(" ")), &report)
 }
 
-/// Fails where a scenario did not pass, with the end of its log.
-fn conclude(name: &str, report: &uml::Report) -> Result<()> {
-    if report.outcome() == Some(uml::Outcome::Pass) {
+/// Checks that a scenario passed.
+///
+/// # Errors
+/// The scenario did not pass: the error has its reason, and the end of its log.
+pub fn conclude(name: &str, report: &Report) -> Result<()> {
+    if report.outcome() == Some(Outcome::Pass) {
         return Ok(());
     }
     let why = report.why_not();
     // The reason bypasses the test harness's capture, whose own report comes after all tests.
     writeln!(std::io::stderr(), "{name}: {why}")?;
-    bail!("{why}\n{}\nthe whole log: {}", report.tail(80), report.log.display())
+    bail!("{why}\n{}\nthe whole log: {}", report.tail(120), report.log.display())
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use e2e::scenario;
-use e2e::uml::{Outcome, Target, Transport};
+use e2e::uml::{Target, Transport};
 
 /// Time of the operator in a long run, in seconds of the machine.
 const LONG: &str = "1800";
@@ -36,15 +36,7 @@ fn long_scenario(script: &str, seed: &str) -> Result<()> {
         machine.other_binaries = e2e::uml::earlier_build()?;
     }
     let report = machine.run(script, &[seed, LONG])?;
-    let passed = report.outcome() == Some(Outcome::Pass);
-    ensure!(
-        passed,
-        "{}\n{}\nthe whole log: {}",
-        report.why_not(),
-        report.tail(120),
-        report.log.display()
-    );
-    Ok(())
+    e2e::conclude(script, &report)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::root;
+use e2e::{files, output, root};
 
 /// The packages of this source, in a folder that the tests share.
 struct Packages {
@@ -22,50 +22,39 @@ fn packages() -> &'static Packages {
     BUILT.get_or_init(|| {
         let binaries = e2e::binaries::built().expect("there are programs");
         let folder = tempfile::tempdir().expect("a folder");
-        build(&binaries, folder.path(), &[]).expect("the packages can be built");
+        build(&binaries, folder.path()).expect("the packages can be built");
         Packages { folder, binaries }
     })
 }
 
 /// Builds the packages into a folder, with little compression.
-fn build(binaries: &Path, to: &Path, more: &[&str]) -> Result<String> {
+fn build(binaries: &Path, to: &Path) -> Result<String> {
     let mut build = Command::new(root().join("systemd/debian/build"));
-    build.arg(binaries).arg(to).args(more);
+    build.arg(binaries).arg(to);
     build.env("DPKG_DEB_COMPRESSOR_TYPE", "gzip").env("DPKG_DEB_COMPRESSOR_LEVEL", "1");
-    run(&mut build)
-}
-
-/// Returns the output of a command.
-fn run(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("{command:?} cannot be run"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {said}");
-    Ok(String::from_utf8(output.stdout)?)
+    output(&mut build)
 }
 
 impl Packages {
     /// Returns the path of a package.
     fn path(&self, name: &str) -> PathBuf {
         let start = format!("{name}_");
-        let entries = fs::read_dir(self.folder.path()).expect("a folder can be read");
-        let paths = entries.map(|entry| entry.expect("an entry").path());
-        let of_package = |path: &PathBuf| {
-            path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(&start))
-        };
-        paths.into_iter().find(of_package).expect("the package is built")
+        let files = files(self.folder.path()).expect("a folder can be read");
+        let package = files.iter().find(|file| file.to_string_lossy().starts_with(&start));
+        self.folder.path().join(package.expect("the package is built"))
     }
 
     /// Returns a field of a package, empty without it.
     fn field(&self, name: &str, field: &str) -> String {
         let mut query = Command::new("dpkg-deb");
-        let answer = run(query.arg("--field").arg(self.path(name)).arg(field));
+        let answer = output(query.arg("--field").arg(self.path(name)).arg(field));
         answer.expect("dpkg-deb runs").trim().to_owned()
     }
 
     /// Returns the files of a package: mode and owner of each path.
     fn files(&self, name: &str) -> BTreeMap<String, String> {
         let mut list = Command::new("dpkg-deb");
-        let list = run(list.arg("--contents").arg(self.path(name))).expect("dpkg-deb runs");
+        let list = output(list.arg("--contents").arg(self.path(name))).expect("dpkg-deb runs");
         let rows = list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let entry = |row: Vec<&str>| {
             let path = row.get(5).expect("a path").trim_start_matches("./");
@@ -77,7 +66,7 @@ impl Packages {
     /// Returns a file of a package's control part.
     fn control(&self, name: &str, file: &str) -> String {
         let mut info = Command::new("dpkg-deb");
-        run(info.arg("--info").arg(self.path(name)).arg(file)).expect("the file is there")
+        output(info.arg("--info").arg(self.path(name)).arg(file)).expect("the file is there")
     }
 }
 
@@ -87,10 +76,8 @@ fn installed(binaries: &Path) -> Result<BTreeSet<String>> {
     let mut make = Command::new("make");
     make.args(["-s", "-C"]).arg(root()).arg("install").env_remove("MAKEFLAGS");
     make.arg(format!("BINARIES={}", binaries.display()));
-    run(make.arg(format!("DESTDIR={}", folder.path().display())))?;
-    let mut find = Command::new("find");
-    let list = run(find.arg(folder.path()).args(["-type", "f", "-printf", "%P\n"]))?;
-    Ok(list.lines().map(str::to_owned).collect())
+    output(make.arg(format!("DESTDIR={}", folder.path().display())))?;
+    Ok(files(folder.path())?.iter().map(|path| path.display().to_string()).collect())
 }
 
 /// Returns the place in a package of a file of `make install`.
@@ -176,7 +163,7 @@ fn lintian_accepts_packages() -> Result<()> {
 fn rebuilt_packages_are_equal() -> Result<()> {
     let packages = packages();
     let again = tempfile::tempdir()?;
-    build(&packages.binaries, again.path(), &[])?;
+    build(&packages.binaries, again.path())?;
     for name in ["sluicegate", "sluicegate-sim"] {
         let first = packages.path(name);
         let second = again.path().join(first.file_name().context("a name")?);
@@ -191,7 +178,9 @@ fn packages_install_upgrade_and_purge() -> Result<()> {
     let packages = packages();
     let earlier = match std::env::var("SLUICEGATE_OTHER_BINARIES") {
         Ok(folder) => folder,
-        Err(_) => run(&mut Command::new(root().join("tests/lab/build-earlier")))?.trim().to_owned(),
+        Err(_) => {
+            output(&mut Command::new(root().join("tests/lab/build-earlier")))?.trim().to_owned()
+        }
     };
     let mut lab = Command::new(root().join("tests/lab/packages"));
     let output = lab.arg(packages.folder.path()).arg(earlier).output()?;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -73,15 +73,13 @@ impl Target {
 
     /// Starts the hosts.
     fn bench(&self, loads: &[Load<'_>]) -> Result<Child> {
-        let mut bench = Command::new(self.daemon.binaries().join("sluice"));
-        bench.args(["bench", "--json", "--nqn", NQN, "--time", LOAD, "--warmup", "500ms"]);
-        bench.arg("--blocking");
-        for (host, class, keys) in loads {
+        let address = self.address;
+        let job = |(host, class, keys): &Load<'_>| {
             let class = class.map(|class| format!(",class={class}")).unwrap_or_default();
-            let address = self.address;
-            let host = format!("name={host},hostnqn=nqn.2026-01.io.x:{host},address={address}");
-            bench.args(["--job", &format!("{host},{keys}{class}")]);
-        }
+            format!("name={host},hostnqn=nqn.2026-01.io.x:{host},address={address},{keys}{class}")
+        };
+        let jobs: Vec<String> = loads.iter().map(job).collect();
+        let mut bench = self.daemon.bench(NQN, LOAD, &jobs);
         bench.stdout(Stdio::piped()).spawn().context("cannot run sluice bench")
     }
 
@@ -119,9 +117,39 @@ impl Target {
         Ok(commands)
     }
 
-    /// Compares a prediction with the measurements of the daemon and the hosts.
-    fn check(&self, what: &str, loads: &[Load<'_>], more: &[&str], near: (f64, f64)) -> Result<()> {
-        compare(what, loads, &self.predict(loads, more)?, near)
+    /// Compares a prediction with the daemon's measurements in each host's class, and with the hosts' latencies.
+    fn check(&self, what: &str, loads: &[Load<'_>], more: &[&str]) -> Result<()> {
+        let (throughput, p99) = NEAR;
+        let Figures { predicted, measured, bench } = self.predict(loads, more)?;
+        let mut off = Vec::new();
+        for (place, (host, _, keys)) in loads.iter().enumerate() {
+            let of = |path: &str| number(&predicted, &format!("/hosts/{place}/{path}"));
+            let was = |path: &str| number(&measured, &format!("/hosts/{place}/measured/{path}"));
+            let seen = |path: &str| {
+                let (reads, writes) = ("reads", "writes");
+                let at = |kind| number(&bench, &format!("/jobs/{place}/{kind}/{path}"));
+                if at(reads).is_nan() { at(writes) } else { at(reads) }
+            };
+            let pairs = [
+                ("I/Os", throughput, of("predicted/iops"), was("iops")),
+                ("p99", p99, of("predicted/p99_ns"), was("p99_ns")),
+                ("I/Os of the host", throughput, of("predicted/iops"), seen("iops")),
+                ("p99 at the host", p99, of("at_hosts/p99_ns"), seen("p99_ns")),
+            ];
+            // The wait at the host of a throttled open load grows for as long as it runs.
+            let compared = if keys.contains("rate=") { &pairs[..3] } else { &pairs[..] };
+            for (name, most, is, was) in compared {
+                println!("{what}: {host}: {name}: predicted {is:.0}, measured {was:.0}");
+                let near = (is / was - 1.0).abs() <= *most;
+                if !near {
+                    off.push(format!("{host}: {name} {is:.0} for {was:.0}"));
+                }
+            }
+            let share = (of("predicted/share"), was("share"));
+            println!("{what}: {host}: share predicted {:.3}, measured {:.3}", share.0, share.1);
+        }
+        ensure!(off.is_empty(), "{what}: {}", off.join("; "));
+        Ok(())
     }
 }
 
@@ -154,45 +182,6 @@ struct Figures {
     bench: Value,
 }
 
-/// Compares a prediction with the daemon's measurements in each host's class, and with the hosts' latencies.
-fn compare(
-    what: &str,
-    loads: &[Load<'_>],
-    figures: &Figures,
-    (throughput, p99): (f64, f64),
-) -> Result<()> {
-    let Figures { predicted, measured, bench } = figures;
-    let mut off = Vec::new();
-    for (place, (host, _, keys)) in loads.iter().enumerate() {
-        let of = |path: &str| number(predicted, &format!("/hosts/{place}/{path}"));
-        let was = |path: &str| number(measured, &format!("/hosts/{place}/measured/{path}"));
-        let seen = |path: &str| {
-            let (reads, writes) = ("reads", "writes");
-            let at = |kind| number(bench, &format!("/jobs/{place}/{kind}/{path}"));
-            if at(reads).is_nan() { at(writes) } else { at(reads) }
-        };
-        let pairs = [
-            ("I/Os", throughput, of("predicted/iops"), was("iops")),
-            ("p99", p99, of("predicted/p99_ns"), was("p99_ns")),
-            ("I/Os of the host", throughput, of("predicted/iops"), seen("iops")),
-            ("p99 at the host", p99, of("at_hosts/p99_ns"), seen("p99_ns")),
-        ];
-        // The wait at the host of a throttled open load grows for as long as it runs.
-        let compared = if keys.contains("rate=") { &pairs[..3] } else { &pairs[..] };
-        for (name, most, is, was) in compared {
-            println!("{what}: {host}: {name}: predicted {is:.0}, measured {was:.0}");
-            let near = (is / was - 1.0).abs() <= *most;
-            if !near {
-                off.push(format!("{host}: {name} {is:.0} for {was:.0}"));
-            }
-        }
-        let share = (of("predicted/share"), was("share"));
-        println!("{what}: {host}: share predicted {:.3}, measured {:.3}", share.0, share.1);
-    }
-    ensure!(off.is_empty(), "{what}: {}", off.join("; "));
-    Ok(())
-}
-
 /// The device's rate is 500 commands per second in all.
 const SLOW: &str = "service_time = \"8 ms\"\nchannels = 4\n";
 
@@ -206,7 +195,7 @@ fn three_classes_on_one_device_are_predicted() -> Result<()> {
             ("files", Some("medium"), "depth=32,bs=16k,rw=randwrite"),
             ("backup", None, "depth=24,bs=64k,rw=read"),
         ];
-        target.check("classes", &loads, &[], NEAR)
+        target.check("classes", &loads, &[])
     })
 }
 
@@ -227,7 +216,7 @@ fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured()
             let address = target.address.to_string();
             let measure = ["sim", "profile", &format!("{NQN}/1"), "--address", &address];
             let measure = [&measure[..], &["--time", "1500ms", "--write", &profile_path]].concat();
-            let output = run(&target.daemon, &measure)?;
+            let output = e2e::output(&mut target.daemon.command(&measure))?;
             println!("{output}");
             let channels =
                 output.lines().find_map(|line| line.trim().strip_prefix("parallelism = "));
@@ -236,7 +225,7 @@ fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured()
                 ("flood", Some("high"), "depth=32,bs=4k,connections=2"),
                 ("promised", None, "depth=32,bs=4k"),
             ];
-            target.check("reservation", &loads, &["--device", &profile_path], NEAR)
+            target.check("reservation", &loads, &["--device", &profile_path])
         },
     )
 }
@@ -255,17 +244,6 @@ fn limits_with_an_open_load_are_predicted() -> Result<()> {
             ("capped", None, "depth=16,bs=4k,rate=800,arrivals=constant"),
             ("narrow", Some("medium"), "depth=8,bs=64k,rw=randwrite"),
         ];
-        target.check("limits", &loads, &[], NEAR)
+        target.check("limits", &loads, &[])
     })
-}
-
-/// Runs `sluice` and returns its output.
-fn run(daemon: &daemon::Daemon, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(daemon.binaries().join("sluice"))
-        .args(arguments)
-        .env("SLUICEGATE_CONTROL", daemon.socket())
-        .output()?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    ensure!(output.status.success(), "sluice {arguments:?}: {}", text(&output.stderr));
-    Ok(text(&output.stdout))
 }

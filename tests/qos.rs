@@ -3,9 +3,8 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::daemon;
 use serde_json::Value;
 
@@ -39,22 +38,7 @@ impl Daemon {
 
     /// Runs jobs (as `--job` takes them) side by side, and returns the report.
     fn bench(&self, time: &str, jobs: &[String]) -> Result<Value> {
-        let mut bench = Command::new(self.daemon.binaries().join("sluice"));
-        bench.args(["bench", "--json", "--nqn", NQN, "--time", time, "--warmup", "500ms"]);
-        if e2e::is_on_virtual_time() {
-            // A thread that polls lets no time pass.
-            bench.arg("--blocking");
-        }
-        for job in jobs {
-            bench.args(["--job", job]);
-        }
-        let output = bench.output().context("cannot run sluice bench")?;
-        ensure!(
-            output.status.success(),
-            "sluice bench: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(serde_json::from_slice(&output.stdout)?)
+        Ok(serde_json::from_str(&e2e::output(&mut self.daemon.bench(NQN, time, jobs))?)?)
     }
 
     /// Returns the answer to a command of `sluice`.
@@ -99,11 +83,15 @@ fn is_near(number: f64, expected: f64, tolerance: f64) -> bool {
 /// The device's rate is 4,000 commands per second in all: far less than a busy machine can do.
 const SLOW: &str = "service_time = \"1 ms\"\nchannels = 4\n";
 
-/// Returns a job for each class, on its listener.
-fn weighted_jobs(daemon: &Daemon) -> Vec<String> {
-    let classes = CLASSES.iter().zip(WEIGHTS).zip(daemon.listeners);
-    let job = |((name, weight), address)| {
-        format!("name={name},address={address},weight={weight},depth=64")
+/// Returns a job for each class with its weight, on a listener, with more keys.
+fn weighted_jobs(
+    listeners: [SocketAddr; CLASSES.len()],
+    weights: [f64; CLASSES.len()],
+    more: [&str; CLASSES.len()],
+) -> Vec<String> {
+    let classes = CLASSES.iter().zip(weights).zip(listeners).zip(more);
+    let job = |(((name, weight), address), more)| {
+        format!("name={name},address={address},weight={weight},depth=64{more}")
     };
     classes.map(job).collect()
 }
@@ -113,7 +101,7 @@ fn weighted_jobs(daemon: &Daemon) -> Vec<String> {
 fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
     e2e::on_virtual_time("e5_three_classes_share_a_device_by_weight", || {
         let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
-        let report = daemon.bench("2s", &weighted_jobs(&daemon))?;
+        let report = daemon.bench("2s", &weighted_jobs(daemon.listeners, WEIGHTS, [""; 3]))?;
         assert_shares("listeners", &report, "commands", 0.01);
         Ok(())
     })
@@ -162,31 +150,18 @@ fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
         let device = "service_time = \"500 us\"\nbandwidth = \"20 MB\"\nchannels = 2\n";
         let daemon = Daemon::start("[0]", "window = 4\nunit = \"bytes\"", device, "")?;
         // All connections are on the low listener; the classes are in the commands, of three sizes.
-        let address = daemon.listeners[2];
-        let sizes = ["4k", "64k", "16k"];
-        let jobs: Vec<String> = (0..3)
-            .map(|n| {
-                let (name, weight, bs) = (CLASSES[n], WEIGHTS[n], sizes[n]);
-                let class = if n == 2 { "none" } else { name };
-                format!(
-                    "name={name},address={address},class={class},weight={weight},bs={bs},depth=64"
-                )
-            })
-            .collect();
+        let more = [",class=high,bs=4k", ",class=medium,bs=64k", ",class=none,bs=16k"];
+        let jobs = weighted_jobs([daemon.listeners[2]; 3], WEIGHTS, more);
         let report = daemon.bench("3s", &jobs)?;
         assert_shares("bytes", &report, "bytes", 0.01);
         // The commands were counted by class.
         let state = daemon.sluice(&["qos", "show"])?;
         for (index, class) in CLASSES.iter().enumerate() {
-            let classes = state["classes"].as_array().cloned().unwrap_or_default();
-            let counted = classes
-                .iter()
-                .find(|entry| entry["class"] == *class)
-                .map_or(0.0, |entry| number(entry, "/io/read/operations"));
-            assert!(
-                counted >= number(&report, &format!("/jobs/{index}/reads/commands")),
-                "{class}"
-            );
+            let classes = state["classes"].as_array().context("there are classes")?;
+            let counted = classes.iter().find(|entry| entry["class"] == *class);
+            let counted = counted.map_or(0.0, |entry| number(entry, "/io/read/operations"));
+            let done = number(&report, &format!("/jobs/{index}/reads/commands"));
+            assert!(counted >= done, "{class}");
         }
         Ok(())
     })
@@ -199,16 +174,8 @@ fn e5_the_priority_class_of_connect_counts_under_weighted_round_robin() -> Resul
         || {
             let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
             // All connections are on the high listener, with CC.AMS set: CATTR decides.
-            let address = daemon.listeners[0];
-            let jobs: Vec<String> = CLASSES
-                .iter()
-                .zip(WEIGHTS)
-                .map(|(class, weight)| {
-                    format!(
-                        "name={class},address={address},prioclass={class},weight={weight},depth=64"
-                    )
-                })
-                .collect();
+            let more = [",prioclass=high", ",prioclass=medium", ",prioclass=low"];
+            let jobs = weighted_jobs([daemon.listeners[0]; 3], WEIGHTS, more);
             assert_shares("priority class", &daemon.bench("2s", &jobs)?, "commands", 0.01);
             Ok(())
         },
@@ -229,11 +196,7 @@ fn e5_work_is_conserved_and_weights_change_live() -> Result<()> {
         println!("Low beside an idle High: {low:.0} IOPS of 3960, High {high:.0} of 40");
         ensure!(is_near(low, 3960.0, 0.01), "Low gets {low:.0} of 3960 IOPS while High is idle");
         daemon.sluice(&["qos", "set", "--weights", "1,1,6"])?;
-        let jobs: Vec<String> = [1.0, 1.0, 6.0]
-            .iter()
-            .enumerate()
-            .map(|(n, w)| job(n, &format!(",weight={w}")))
-            .collect();
+        let jobs = weighted_jobs(daemon.listeners, [1.0, 1.0, 6.0], [""; 3]);
         assert_shares("1:1:6", &daemon.bench("2s", &jobs)?, "commands", 0.01);
         Ok(())
     })
@@ -278,17 +241,8 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
         // The first and the last period have demand for a part only.
         ensure!(periods >= 6.0 && kept >= periods - 2.0, "{kept} of {periods} periods kept");
         // A reservation of more than there is is refused, with the rest that is free.
-        let refused = daemon.sluice(&[
-            "qos",
-            "reserve",
-            "capped",
-            "--commands",
-            "4000",
-            "--period",
-            "1s",
-            "--namespace",
-            &format!("{NQN}/1"),
-        ]);
+        let reserve = format!("qos reserve capped --commands 4000 --period 1s --namespace {NQN}/1");
+        let refused = daemon.sluice(&reserve.split(' ').collect::<Vec<_>>());
         let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
         println!("{message}");
         assert!(message.contains("left") || message.contains("fit"), "{message}");
@@ -333,14 +287,6 @@ fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
     })
 }
 
-/// Returns a `--job` for each class: 128 KiB at a time.
-fn bulk(daemon: &Daemon, way: &str) -> Vec<String> {
-    let job = |(class, address): (&&str, &SocketAddr)| {
-        format!("name={class},address={address},rw={way},bs=128k,depth=8")
-    };
-    CLASSES.iter().zip(&daemon.listeners).map(job).collect()
-}
-
 /// Without a network that marks, the configured capacity tells when the link is full.
 #[test]
 fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
@@ -348,7 +294,11 @@ fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
         let network = "[network]\ncapacity = \"800 Mbit/s\"\n";
         let daemon = Daemon::start("[0]", "", "", network)?;
         let shares = |way: &str, kind: &str| {
-            let report = daemon.bench("2s", &bulk(&daemon, way))?;
+            let job = |(class, address): (&&str, &SocketAddr)| {
+                format!("name={class},address={address},rw={way},bs=128k,depth=8")
+            };
+            let jobs: Vec<String> = CLASSES.iter().zip(&daemon.listeners).map(job).collect();
+            let report = daemon.bench("2s", &jobs)?;
             let rate = |job: usize| number(&report, &format!("/jobs/{job}/{kind}/iops"));
             let total: f64 = (0..3).map(rate).sum();
             let mbits = total * 8.0 * 131_072.0 / 1e6;
@@ -379,11 +329,13 @@ fn f5_more_hosts_than_buffers_lose_nothing() -> Result<()> {
     let daemon = Daemon::start(target, "", "", &rest)?;
     let mut hosts = Vec::new();
     for host in 0..6 {
-        let child = Command::new(daemon.daemon.binaries().join("sluice"))
-            .args(["bench", "--nqn", NQN, "--rw", "randwrite", "--bs", "32k", "--depth", "64"])
+        let nsid = (host + 2).to_string();
+        let child = daemon
+            .daemon
+            .command(&["bench", "--nqn", NQN, "--rw", "randwrite", "--bs", "32k", "--depth", "64"])
             // The other hosts see its namespace too, and leave it alone.
             .arg("--destroy")
-            .args(["--nsid", &(host + 2).to_string(), "--span", "32m", "--time", "2s", "--verify"])
+            .args(["--nsid", &nsid, "--span", "32m", "--time", "2s", "--verify"])
             .args(["--hostnqn", &format!("nqn.2026-01.io.sluicegate:host{host}")])
             .args(["--address", &daemon.listeners[0].to_string()])
             .stdout(std::process::Stdio::null())

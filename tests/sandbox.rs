@@ -3,16 +3,14 @@
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command};
 use std::str::FromStr as _;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use e2e::daemon::{Daemon, free_addresses};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use syscalls::Sysno;
 
@@ -24,16 +22,13 @@ fn groups() -> Result<BTreeMap<String, Vec<String>>> {
     // library.
     let root = e2e::uml::system()?;
     let libraries = root.join("usr/lib/x86_64-linux-gnu");
-    let output = Command::new(root.join("usr/lib64/ld-linux-x86-64.so.2"))
-        .arg("--library-path")
-        .arg(format!("{0}:{0}/systemd", libraries.display()))
-        .arg(root.join("usr/bin/systemd-analyze"))
-        .args(["--no-pager", "syscall-filter"])
-        .output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut analyze = Command::new(root.join("usr/lib64/ld-linux-x86-64.so.2"));
+    analyze.arg("--library-path").arg(format!("{0}:{0}/systemd", libraries.display()));
+    analyze.arg(root.join("usr/bin/systemd-analyze")).args(["--no-pager", "syscall-filter"]);
+    let list = e2e::output(&mut analyze)?;
     let mut groups = BTreeMap::<String, Vec<String>>::new();
     let mut group = None;
-    for line in String::from_utf8(output.stdout)?.lines() {
+    for line in list.lines() {
         if line.starts_with('@') {
             group = Some(groups.entry(line.trim().to_owned()).or_default());
         } else if let (Some(group), name) = (&mut group, line.trim())
@@ -83,107 +78,34 @@ fn spawn(mut command: Command, filter: BpfProgram) -> Result<Child> {
     thread.join().map_err(|_| anyhow!("the thread has panicked"))?
 }
 
-/// A daemon that is started in a folder of its own.
-struct Daemon {
-    folder: tempfile::TempDir,
-    binaries: PathBuf,
-    address: SocketAddr,
-}
-
-impl Daemon {
-    fn new() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let free = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-        let [address, metrics] = [free[0].local_addr()?, free[1].local_addr()?];
-        drop(free);
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        let config = format!(
-            "[target]\ncontrol = \"{}\"\nstate = \"{}\"\nmetrics = \"{}\"\n\
-             [[listener]]\naddress = \"{address}\"\n[[subsystem]]\nnqn = \"{NQN}\"\n\
-             allow_any_host = true\n[[subsystem.namespace]]\nbackend = \"file\"\npath = \"{}\"\n\
-             size = \"64 MiB\"\ncreate = true\n",
-            at("control.sock"),
-            at("state.redb"),
-            metrics,
-            at("disk.img")
-        );
-        fs::write(folder.path().join("sluiced.toml"), config)?;
-        Ok(Self { folder, binaries: e2e::binaries::built()?, address })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self) -> Result<Command> {
-        let mut command = Command::new(self.binaries.join("sluiced"));
-        let log = File::create(self.path("log"))?;
-        command.args(["--log", "stderr", "--config"]).arg(self.path("sluiced.toml"));
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        Ok(command)
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap_or_default()
-    }
-
-    fn sluice(&self, arguments: &[&str]) -> Result<Output> {
-        let mut sluice = Command::new(self.binaries.join("sluice"));
-        let control = self.path("control.sock");
-        Ok(sluice.args(arguments).env("SLUICEGATE_CONTROL", control).output()?)
-    }
-
-    fn does(&self, arguments: &[&str]) -> Result<()> {
-        let output = self.sluice(arguments)?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "sluice {arguments:?}: {said}\n{}", self.log());
-        Ok(())
-    }
-}
-
-/// Returns the exit status of a process that ends within a minute.
-fn ended(child: &mut Child) -> Result<Option<i32>> {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.code());
-        }
-        if start.elapsed() > Duration::from_secs(60) {
-            child.kill()?;
-            return Err(anyhow!("it does not end"));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn eventually(path: &Path, child: &mut Child, daemon: &Daemon) -> Result<()> {
-    let start = Instant::now();
-    while !path.exists() {
-        ensure!(child.try_wait()?.is_none(), "the daemon has ended: {}", daemon.log());
-        ensure!(start.elapsed() < Duration::from_secs(60), "it does not come up: {}", daemon.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
+/// Starts a daemon that may make these system calls, with its files in a folder.
+fn start(calls: &BTreeSet<i64>, folder: &Path) -> Result<(Daemon, SocketAddr)> {
+    let [address, metrics] = free_addresses()?;
+    let at = |name: &str| folder.join(name).display().to_string();
+    let target = format!("state = \"{}\"\nmetrics = \"{metrics}\"", at("state.redb"));
+    let rest = format!(
+        "[[listener]]\naddress = \"{address}\"\n[[subsystem]]\nnqn = \"{NQN}\"\n\
+         allow_any_host = true\n[[subsystem.namespace]]\nbackend = \"file\"\npath = \"{}\"\n\
+         size = \"64 MiB\"\ncreate = true\n",
+        at("disk.img")
+    );
+    let filter = program(calls)?;
+    Ok((Daemon::start_by(&target, &rest, |command| spawn(command, filter))?, address))
 }
 
 #[test]
 fn the_daemon_runs_with_the_system_calls_of_its_unit() -> Result<()> {
-    let daemon = Daemon::new()?;
-    let mut child = spawn(daemon.command()?, program(&allowed()?)?)?;
-    eventually(&daemon.path("control.sock"), &mut child, &daemon)?;
-    let address = daemon.address.to_string();
-    let bench = ["bench", "-a", &address, "-n", NQN, "--rw", "randrw", "--time", "500ms"];
-    let lived = daemon
-        .does(&bench)
-        .and_then(|()| {
-            daemon.does(&["namespace", "add", NQN, "--backend", "memory", "--size", "32MiB"])
-        })
-        .and_then(|()| daemon.does(&["connections"]));
-    kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
-    let code = ended(&mut child)?;
-    lived?;
-    ensure!(code == Some(0), "status {code:?}: {}", daemon.log());
-    ensure!(!daemon.log().contains("not permitted"), "{}", daemon.log());
+    let folder = tempfile::tempdir()?;
+    let (daemon, address) = start(&allowed()?, folder.path())?;
+    for line in [
+        format!("bench -a {address} -n {NQN} --rw randrw --time 500ms"),
+        format!("namespace add {NQN} --backend memory --size 32MiB"),
+        "connections".to_owned(),
+    ] {
+        daemon.sluice(&line.split(' ').collect::<Vec<_>>())?;
+    }
+    let (status, log) = daemon.end()?;
+    ensure!(status.success() && !log.contains("not permitted"), "{status}: {log}");
     Ok(())
 }
 
@@ -198,12 +120,12 @@ fn the_unit_lets_keys_be_looked_up_in_the_kernels_keyring() -> Result<()> {
 
 #[test]
 fn a_filter_without_io_uring_is_named() -> Result<()> {
-    let daemon = Daemon::new()?;
+    let folder = tempfile::tempdir()?;
     let mut calls = allowed()?;
     ensure!(calls.remove(&i64::from(Sysno::io_uring_setup.id())), "the unit lets it through");
-    let mut child = spawn(daemon.command()?, program(&calls)?)?;
-    ensure!(ended(&mut child)? == Some(1), "it goes on: {}", daemon.log());
+    let error = start(&calls, folder.path()).err().context("it goes on")?.to_string();
     // The remedy depends on whether this test runs in a container.
-    ensure!(daemon.log().contains("(seccomp) forbids it"), "{}", daemon.log());
+    let said = error.contains("(exit status: 1)") && error.contains("(seccomp) forbids it");
+    ensure!(said, "{error}");
     Ok(())
 }

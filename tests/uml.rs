@@ -1,5 +1,6 @@
 //! One boot of a user-mode kernel with a scenario as its init process.
 
+use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
@@ -36,14 +37,6 @@ impl Target {
             Ok(other) => bail!("SLUICEGATE_E2E_TARGET={other}: sluiced or nvmet"),
         }
     }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Sluiced => "sluiced",
-            Self::Nvmet => "nvmet",
-            Self::Service => "service",
-        }
-    }
 }
 
 /// The transport that a scenario's host and target use.
@@ -53,15 +46,6 @@ pub enum Transport {
     Tcp,
     /// NVMe/RDMA, on soft RoCE.
     Rdma,
-}
-
-impl Transport {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Rdma => "rdma",
-        }
-    }
 }
 
 /// The time that a machine's clocks show.
@@ -88,13 +72,11 @@ impl Time {
             }
         }
     }
+}
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Real => "real",
-            Self::Virtual => "virtual",
-        }
-    }
+/// Returns the name of a target, a transport or a time in the environment of scenarios and scripts.
+fn name_of(value: impl Debug) -> String {
+    format!("{value:?}").to_lowercase()
 }
 
 /// Returns the user-mode kernel: `SLUICEGATE_UML` (`SLUICEGATE_UML_VIRTUAL` for virtual time), or the kernel that
@@ -112,7 +94,7 @@ pub fn kernel(time: Time) -> Result<PathBuf> {
     if let Some(kernel) = std::env::var_os(variable) {
         return Ok(kernel.into());
     }
-    let build = || made_by("build-uml", &[time.name()]).map_err(|e| format!("{e:#}"));
+    let build = || made_by("build-uml", &[&name_of(time)]).map_err(|e| format!("{e:#}"));
     kernel.get_or_init(build).clone().map_err(|e| anyhow!("no user-mode kernel: {e}"))
 }
 
@@ -140,12 +122,7 @@ pub fn earlier_build() -> Result<Option<PathBuf>> {
 /// Returns the path that a script of `tests/lab/` prints.
 fn made_by(script: &str, arguments: &[&str]) -> Result<PathBuf> {
     let path = crate::root().join("tests/lab").join(script);
-    let output = Command::new(path).args(arguments).output();
-    let output = output.with_context(|| format!("cannot run tests/lab/{script}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{said}");
-    let path = String::from_utf8(output.stdout)
-        .with_context(|| format!("{script}'s answer is not text"))?;
+    let path = crate::output(Command::new(path).args(arguments))?;
     Ok(path.trim().into())
 }
 
@@ -209,7 +186,7 @@ impl Machine {
             let init = folder.join(format!("{name}.init"));
             let init = self.write_init(&init, &figures, script, arguments)?;
             let mut command = boots("run-uml");
-            command.args([&self.kernel, &init]).env("UML_TIME", self.time.name());
+            command.args([&self.kernel, &init]).env("UML_TIME", name_of(self.time));
             command
         };
         if !cpus.is_empty() {
@@ -277,9 +254,9 @@ impl Machine {
             crate::root().join("target/src/control/store/formats").display(),
             self.binaries.display(),
             figures.display(),
-            self.target.name(),
-            self.transport.name(),
-            self.time.name(),
+            name_of(self.target),
+            name_of(self.transport),
+            name_of(self.time),
             arguments.join(" "),
         );
         fs::write(path, text)?;
@@ -300,8 +277,8 @@ fn words_of(script: &str, what: &str) -> Result<Vec<String>> {
     Ok(line.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Waits for the machine's end; none: the time limit came first.
-fn wait(machine: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+/// Waits for a process's end; none: the time limit came first.
+pub(crate) fn wait(machine: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let end = Instant::now() + limit;
     loop {
         if let Some(status) = machine.try_wait()? {

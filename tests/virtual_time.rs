@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::uml::{Outcome, Target, Transport};
 
 /// The output of a machine, and the files of its figures by their names.
 struct Seen {
     text: String,
-    figures: BTreeMap<String, Vec<u8>>,
+    figures: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 /// Runs a scenario, which must pass. Its name is part of the kernel's command line, which seeds random numbers: runs
@@ -20,9 +20,14 @@ fn run(name: &str, script: &str, arguments: &[&str]) -> Result<Seen> {
     let machine = e2e::machine(Target::Sluiced, Transport::Tcp, script)?;
     let report = machine.run_as(name, script, arguments)?;
     ensure!(report.outcome() == Some(Outcome::Pass), "{name}: {}", report.why_not());
-    let figures = files(&report.figures)?;
-    ensure!(!figures.is_empty(), "the scenario kept no figures");
-    Ok(Seen { text: report.text, figures })
+    let mut figures = BTreeMap::new();
+    for name in e2e::files(&report.figures)? {
+        let content = fs::read(report.figures.join(&name))?;
+        figures.insert(name, content);
+    }
+    let seen = Seen { text: report.text, figures };
+    ensure!(!seen.figures.is_empty(), "the scenario kept no figures");
+    Ok(seen)
 }
 
 /// Runs `work` while a thread on every core of this machine spins.
@@ -43,17 +48,6 @@ fn beside_busy_cores<T>(work: impl FnOnce() -> T) -> Result<T> {
     }))
 }
 
-/// Returns the files of a folder by their names.
-fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        files.insert(name, fs::read(path)?);
-    }
-    Ok(files)
-}
-
 /// Compares a scenario on this machine as it is, and beside a busy loop on every core.
 fn same_figures(script: &str, arguments: &[&str]) -> Result<()> {
     let name = [&["twice", script], arguments].concat().join("-");
@@ -65,7 +59,7 @@ fn same_figures(script: &str, arguments: &[&str]) -> Result<()> {
     ensure!(idle.text == busy.text, "one run printed more than the other");
     ensure!(idle.figures.keys().eq(busy.figures.keys()), "one run kept other files");
     for (name, figures) in &idle.figures {
-        ensure!(busy.figures.get(name) == Some(figures), "{name} differs");
+        ensure!(busy.figures.get(name) == Some(figures), "{} differs", name.display());
     }
     Ok(())
 }

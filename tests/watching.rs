@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -55,9 +55,13 @@ fn program(name: &str) -> Result<PathBuf> {
     found.with_context(|| format!("there is no {name}: .ci/setup watching"))
 }
 
-/// Runs promtool.
-fn promtool(arguments: &[&str]) -> Result<()> {
-    let output = Command::new(program("promtool")?).args(arguments).current_dir(root()).output()?;
+/// Runs promtool with a text as its standard input.
+fn promtool(arguments: &[&str], input: &str) -> Result<()> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(input.as_bytes())?;
+    file.rewind()?;
+    let mut command = Command::new(program("promtool")?);
+    let output = command.args(arguments).current_dir(root()).stdin(file).output()?;
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "promtool {arguments:?}:\n{text}");
     Ok(())
@@ -66,8 +70,8 @@ fn promtool(arguments: &[&str]) -> Result<()> {
 #[test]
 #[ignore = "make test-long: it needs Debian's package prometheus"]
 fn alert_rules_pass_promtool() -> Result<()> {
-    promtool(&["check", "rules", "systemd/sluicegate.rules.yml"])?;
-    promtool(&["test", "rules", "tests/watching/alerts.yml"])
+    promtool(&["check", "rules", "systemd/sluicegate.rules.yml"], "")?;
+    promtool(&["test", "rules", "tests/watching/alerts.yml"], "")
 }
 
 /// A Prometheus that scrapes a daemon each second.
@@ -163,14 +167,12 @@ fn queries() -> Result<BTreeSet<String>> {
 
 /// Starts hosts of two classes at a slow device, in memory and in a file.
 fn hosts(daemon: &daemon::Daemon, address: SocketAddr) -> Result<Child> {
-    let mut bench = Command::new(daemon.binaries().join("sluice"));
-    bench.args(["bench", "--json", "--nqn", NQN, "--time", LOAD, "--warmup", "0s"]);
-    for (name, nsid, more) in
-        [("a", 1, "depth=8,class=high"), ("b", 2, "depth=4"), ("c", 3, "depth=4,class=low")]
-    {
+    let job = |(name, nsid, more): (&str, u32, &str)| {
         let host = format!("hostnqn=nqn.2026-01.io.x:{name},address={address}");
-        bench.args(["--job", &format!("name={name},nsid={nsid},{host},rw=randrw,bs=4KiB,{more}")]);
-    }
+        format!("name={name},nsid={nsid},{host},rw=randrw,bs=4KiB,{more}")
+    };
+    let jobs = [("a", 1, "depth=8,class=high"), ("b", 2, "depth=4"), ("c", 3, "depth=4,class=low")];
+    let mut bench = daemon.bench(NQN, LOAD, &jobs.map(job));
     bench.stdout(std::process::Stdio::null()).spawn().context("cannot run sluice bench")
 }
 
@@ -203,6 +205,8 @@ fn each_query_of_dashboard_has_data() -> Result<()> {
     // A change of the configuration, for the times of changes.
     daemon.sluice(&["qos", "set", "--weights", "5,3,1"])?;
     std::thread::sleep(SCRAPED);
+    // The plain format; Prometheus itself asks for OpenMetrics.
+    promtool(&["check", "metrics"], &http(metrics, "/metrics")?)?;
     let mut missing = Vec::new();
     for query in queries()? {
         if prometheus.series(&query)? == 0 {

@@ -158,29 +158,19 @@ mod tests {
     }
 
     #[test]
-    fn h4_estimate_grows_when_all_tokens_are_used() {
-        let mut estimator = estimator();
-        assert_eq!(estimator.estimate(), Tokens(1000));
-        assert_eq!(estimator.period_ended(Tokens(1000)), Tokens(1010));
-        assert_eq!(estimator.period_ended(Tokens(1010)), Tokens(1020));
-        assert_eq!(estimator.period_ended(Tokens(1100)), Tokens(1030), "more than all");
-    }
-
-    #[test]
-    fn h4_estimate_is_mean_of_valid_periods() {
-        let mut estimator = estimator();
-        assert_eq!(estimator.period_ended(Tokens(900)), Tokens(900));
-        assert_eq!(estimator.period_ended(Tokens(860)), Tokens(880));
-        assert_eq!(estimator.period_ended(Tokens(862)), Tokens(874));
-        assert_eq!(estimator.period_ended(Tokens(850)), Tokens(857), "900 is forgotten");
-    }
-
-    #[test]
-    fn h4_periods_of_low_demand_do_not_count() {
-        let mut estimator = estimator();
-        assert_eq!(estimator.period_ended(Tokens(849)), Tokens(1000), "850 is the least");
-        assert_eq!(estimator.period_ended(Tokens(850)), Tokens(850));
-        assert_eq!(estimator.period_ended(Tokens(0)), Tokens(850));
+    fn h4_estimate_follows_periods_of_full_demand() {
+        for (case, periods) in [
+            ("grows while all tokens are used", &[(1000, 1010), (1010, 1020), (1100, 1030)][..]),
+            ("mean of the last three", &[(900, 900), (860, 880), (862, 874), (850, 857)]),
+            ("850 is the least that counts", &[(849, 1000), (850, 850), (0, 850)]),
+        ] {
+            let mut estimator = estimator();
+            assert_eq!(estimator.estimate(), Tokens(1000));
+            for (completed, estimate) in periods {
+                let next = estimator.period_ended(Tokens(*completed));
+                assert_eq!(next, Tokens(*estimate), "{case}: {completed}");
+            }
+        }
     }
 
     proptest! {

@@ -142,19 +142,6 @@ mod tests {
 
     use super::*;
 
-    const fn pool(tokens: i64) -> PoolWord {
-        PoolWord { period: Period(3), tokens }
-    }
-
-    #[test]
-    fn h1_an_overdrawn_pool_grants_nothing() {
-        let batch = Tokens(1000);
-        assert_eq!(pool(5000).granted(batch), batch);
-        assert_eq!(pool(400).granted(batch), Tokens(400));
-        assert_eq!(pool(0).granted(batch), Tokens::ZERO);
-        assert_eq!(pool(-600).granted(batch), Tokens::ZERO);
-    }
-
     proptest! {
         #[test]
         fn h1_fetch_add_preserves_pool_period(

@@ -32,12 +32,8 @@ fn link(criterion: &mut Criterion) {
     let history = history();
     let mut group = criterion.benchmark_group("link");
     for flows in [3, 1000] {
-        let goals = PerClass {
-            urgent: ClassGoal::Free,
-            high: ClassGoal::Share(3.0),
-            medium: ClassGoal::Share(2.0),
-            low: ClassGoal::Share(1.0),
-        };
+        let [high, medium, low] = [3.0, 2.0, 1.0].map(ClassGoal::Share);
+        let goals = PerClass { urgent: ClassGoal::Free, high, medium, low };
         let mut link = Link::new(goals, None, Rules::default());
         let classes = [Class::High, Class::Medium, Class::Low].into_iter().cycle();
         let ids: Vec<_> = classes.take(flows).map(|class| link.add(class)).collect();

@@ -64,10 +64,7 @@ fn connect(count: usize, link: &mut Link) -> Result<(Vec<Flow>, Vec<TcpStream>)>
 fn traffic(flows: &[Flow], mut hosts: Vec<TcpStream>, stop: Arc<AtomicBool>) -> Result<()> {
     let sockets = flows.iter().map(|flow| flow.socket.try_clone());
     let mut sockets = sockets.collect::<Result<Vec<_>, _>>()?;
-    for host in &hosts {
-        host.set_nonblocking(true)?;
-    }
-    for socket in &sockets {
+    for socket in sockets.iter().chain(&hosts) {
         socket.set_nonblocking(true)?;
     }
     thread::spawn(move || {
@@ -159,12 +156,8 @@ fn share(
 fn main() -> Result<()> {
     let count = std::env::args().nth(1).map_or(Ok(1000), |text| text.parse())?;
     for marked in [false, true] {
-        let goals = PerClass {
-            urgent: ClassGoal::Free,
-            high: ClassGoal::Share(3.0),
-            medium: ClassGoal::Share(2.0),
-            low: ClassGoal::Share(1.0),
-        };
+        let [high, medium, low] = [3.0, 2.0, 1.0].map(ClassGoal::Share);
+        let goals = PerClass { urgent: ClassGoal::Free, high, medium, low };
         let mut link = Link::new(goals, None, Rules::default());
         let (mut flows, hosts) = connect(count, &mut link)?;
         let (stop, start) = (Arc::new(AtomicBool::new(false)), Instant::now());

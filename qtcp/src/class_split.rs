@@ -215,38 +215,62 @@ mod tests {
     use super::*;
     use crate::link::{ClassGoal, Rules};
 
-    /// The observation of a connection over 5 ms.
-    fn seen(bytes: u64, rtt: Duration) -> Observation {
-        let interval = Duration::from_millis(5);
+    /// The observation of a connection over 5 ms, with a round trip in ms.
+    fn seen(bytes: u64, rtt: u64) -> Observation {
+        let (interval, rtt) = (Duration::from_millis(5), Duration::from_millis(rtt));
         let (delivered, marked, mss) = (40, 10, 1448);
         Observation { interval, delivered, marked, bytes, rtt, mss, app_limited: false }
+    }
+
+    const SPLIT: ClassSplit<'static> =
+        ClassSplit { all: &Observation::SEEN, idle: true, asked: false, local: false };
+
+    fn link(goals: [ClassGoal; 4], capacity: Option<Rate>) -> LinkDirection {
+        let goals = PerClass::from_fn(|class| goals[class.number()]);
+        LinkDirection::new(Link::new(goals, capacity, Rules::default()))
+    }
+
+    const EVEN: [ClassGoal; 4] = [ClassGoal::Share(1.0); 4];
+
+    #[derive(Default)]
+    struct Connection {
+        traffic: PerClass<Traffic>,
+        flows: PerClass<ClassFlow>,
+        looks: u64,
+    }
+
+    impl Connection {
+        /// Looks 5 ms later, after classes have moved so many bytes; so many more of each wait.
+        fn look(
+            &mut self,
+            link: &mut LinkDirection,
+            split: ClassSplit<'_>,
+            classes: &[(Class, u64, u64)],
+        ) -> Option<Rate> {
+            self.looks += 1;
+            for &(class, moved, waiting) in classes {
+                self.traffic[class].publish(self.traffic[class].read().0 + moved, waiting);
+            }
+            let now = Nanos(self.looks * 5_000_000);
+            split.observe(now, link, &self.traffic, &mut self.flows)
+        }
     }
 
     /// Runs a connection of which High and Low move `high` and `low` bytes in each of 400 looks,
     /// beside one of Medium that moves as much. Returns the limits of both, and the first one's
     /// flows.
     fn together(high: u64, low: u64) -> (Option<Rate>, Option<Rate>, PerClass<ClassFlow>) {
-        let goals = PerClass::from_fn(|class| match class {
-            Class::Urgent => ClassGoal::Free,
-            Class::High => ClassGoal::Share(3.0),
-            Class::Medium => ClassGoal::Share(2.0),
-            Class::Low => ClassGoal::Share(1.0),
-        });
-        let mut link = LinkDirection::new(Link::new(goals, None, Rules::default()));
-        let (mixed, other) = (PerClass::<Traffic>::default(), PerClass::<Traffic>::default());
-        let (mut flows, mut others) = (PerClass::default(), PerClass::default());
+        let [three, two, one] = [3.0, 2.0, 1.0].map(ClassGoal::Share);
+        let mut link = link([ClassGoal::Free, three, two, one], None);
+        let (mut mixed, mut other) = (Connection::default(), Connection::default());
         let mut limits = (None, None);
-        for look in 1..=400 {
-            mixed.high.publish(look * high, 0);
-            mixed.low.publish(look * low, 0);
-            other.medium.publish(look * (high + low), 0);
-            let all = seen(high + low, Duration::from_millis(2));
-            let now = Nanos(look * 5_000_000);
-            let split = ClassSplit { all: &all, idle: false, asked: false, local: false };
-            limits.0 = split.observe(now, &mut link, &mixed, &mut flows);
-            limits.1 = split.observe(now, &mut link, &other, &mut others);
+        let split = ClassSplit { all: &seen(high + low, 2), idle: false, ..SPLIT };
+        for _ in 0..400 {
+            limits.0 =
+                mixed.look(&mut link, split, &[(Class::High, high, 0), (Class::Low, low, 0)]);
+            limits.1 = other.look(&mut link, split, &[(Class::Medium, high + low, 0)]);
         }
-        (limits.0, limits.1, flows)
+        (limits.0, limits.1, mixed.flows)
     }
 
     #[test]
@@ -264,58 +288,17 @@ mod tests {
 
     const MOVED: u64 = 60_000;
 
-    /// A connection of High and Low on a link of its own.
-    struct Connection {
-        link: LinkDirection,
-        traffic: PerClass<Traffic>,
-        flows: PerClass<ClassFlow>,
-        looks: u64,
-    }
-
-    impl Connection {
-        fn new() -> Self {
-            let shares = PerClass::from_fn(|_| ClassGoal::Share(1.0));
-            Self {
-                link: LinkDirection::new(Link::new(shares, Some(Rate::new(4e6)), Rules::default())),
-                traffic: PerClass::default(),
-                flows: PerClass::default(),
-                looks: 0,
-            }
-        }
-
-        /// Looks 5 ms later, after High and Low have moved so many bytes; `waiting` more of each wait.
-        fn look(&mut self, (high, low): (u64, u64), waiting: (u64, u64)) -> Option<Rate> {
-            self.looks += 1;
-            self.traffic.high.publish(self.traffic.high.read().0 + high, waiting.0);
-            self.traffic.low.publish(self.traffic.low.read().0 + low, waiting.1);
-            let all = seen(high + low, Duration::from_millis(20));
-            let now = Nanos(self.looks * 5_000_000);
-            let split = ClassSplit { all: &all, idle: true, asked: false, local: false };
-            split.observe(now, &mut self.link, &self.traffic, &mut self.flows)
-        }
-
-        /// Looks 5 ms later, after High has moved so many of the bytes requested from its host, and
-        /// owes more.
-        fn look_asked(&mut self, moved: u64, owed: u64) {
-            self.looks += 1;
-            self.traffic.high.publish(self.looks * moved, owed);
-            let all = seen(moved, Duration::from_millis(1));
-            let split = ClassSplit { all: &all, idle: true, asked: true, local: false };
-            let now = Nanos(self.looks * 5_000_000);
-            split.observe(now, &mut self.link, &self.traffic, &mut self.flows);
-        }
-    }
-
     /// A class that wants less than its limit keeps room for its rate only.
     #[test]
     fn e7_idle_class_adds_its_rate_and_not_its_limit() {
-        let mut connection = Connection::new();
-        for _ in 0..100 {
-            connection.look((MOVED, MOVED), (1, 1));
-        }
+        let (mut link, mut connection) = (link(EVEN, Some(Rate::new(4e6))), Connection::default());
         let mut limit = None;
-        for _ in 0..100 {
-            limit = connection.look((MOVED, MOVED / 100), (1, 0));
+        for (low, waiting) in [(MOVED, 1), (MOVED / 100, 0)] {
+            let split = ClassSplit { all: &seen(MOVED + low, 20), ..SPLIT };
+            for _ in 0..100 {
+                let classes = [(Class::High, MOVED, 1), (Class::Low, low, waiting)];
+                limit = connection.look(&mut link, split, &classes);
+            }
         }
         let PerClass { high, low, .. } = &connection.flows;
         let (most, own) = (high.standing.limit.unwrap().bytes(), low.standing.rate.bytes());
@@ -329,9 +312,10 @@ mod tests {
     /// Packets of a look in which no class has moved data belong to the classes that moved the last.
     #[test]
     fn e7_look_without_movement_keeps_the_last_parts() {
-        let mut connection = Connection::new();
-        connection.look((MOVED * 3, MOVED), (1, 1));
-        connection.look((0, 0), (1, 1));
+        let (mut link, mut connection) = (link(EVEN, None), Connection::default());
+        let split = ClassSplit { all: &seen(MOVED, 20), ..SPLIT };
+        connection.look(&mut link, split, &[(Class::High, MOVED * 3, 1), (Class::Low, MOVED, 1)]);
+        connection.look(&mut link, split, &[]);
         let PerClass { high, low, .. } = &connection.flows;
         assert_eq!((high.delivered, low.delivered), (2 * 30, 2 * 10));
     }
@@ -339,18 +323,14 @@ mod tests {
     /// An answer that was handed over whole takes many looks to leave the socket.
     #[test]
     fn e7_class_whose_data_waits_in_the_socket_wants_more() {
-        let goals = PerClass::from_fn(|_| ClassGoal::Share(1.0));
-        let mut link = LinkDirection::new(Link::new(goals, None, Rules::default()));
-        let (traffic, mut flows) = (PerClass::<Traffic>::default(), PerClass::default());
-        traffic.high.publish(100 * MOVED, 0);
-        for (looks, idle, wants) in [(0..100, false, true), (100..200, true, false)] {
-            for look in looks {
-                let all = seen(MOVED, Duration::from_millis(2));
-                let now = Nanos(look * 5_000_000);
-                ClassSplit { all: &all, idle, asked: false, local: false }
-                    .observe(now, &mut link, &traffic, &mut flows);
+        let (mut link, mut connection) = (link(EVEN, None), Connection::default());
+        connection.traffic.high.publish(100 * MOVED, 0);
+        for idle in [false, true] {
+            for _ in 0..100 {
+                let split = ClassSplit { all: &seen(MOVED, 2), idle, ..SPLIT };
+                connection.look(&mut link, split, &[]);
             }
-            assert_eq!(link.link.is_backlogged(Class::High), wants, "all is sent: {idle}");
+            assert_eq!(link.link.is_backlogged(Class::High), !idle, "all is sent: {idle}");
         }
     }
 
@@ -358,14 +338,13 @@ mod tests {
     #[test]
     fn e7_class_with_data_in_transit_wants_no_more() {
         for (owed, wants) in [(MOVED / 5, false), (2 * MOVED, true)] {
-            let mut connection = Connection::new();
-            let shares = PerClass::from_fn(|_| ClassGoal::Share(1.0));
-            connection.link = LinkDirection::new(Link::new(shares, None, Rules::default()));
+            let (mut link, mut connection) = (link(EVEN, None), Connection::default());
             for _ in 0..100 {
-                connection.look_asked(MOVED, owed);
+                let split = ClassSplit { all: &seen(MOVED, 1), asked: true, ..SPLIT };
+                connection.look(&mut link, split, &[(Class::High, MOVED, owed)]);
             }
             // It moves 12 kB in a round trip of 1 ms.
-            assert_eq!(connection.link.link.is_backlogged(Class::High), wants, "owes {owed}");
+            assert_eq!(link.link.is_backlogged(Class::High), wants, "owes {owed}");
         }
     }
 

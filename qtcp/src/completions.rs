@@ -410,11 +410,7 @@ mod tests {
         let marks: Vec<u32> = (0..7).map(|_| rig.see(4, 10_000, 50, 0).marked).collect();
         assert_eq!(marks, [0, 0, 0, 0, 40, 40, 40], "for longer than threads are");
         rig.see(0, 0, 0, 0);
-        assert_eq!(
-            rig.see(4, 10_000, 50, 0).marked,
-            40,
-            "that nothing came is no sign of a change"
-        );
+        assert_eq!(rig.see(4, 10_000, 50, 0).marked, 40, "silence is no sign of a change");
     }
 
     #[test]

@@ -57,32 +57,21 @@ mod tests {
 
     const T: Duration = Duration::from_secs(1);
 
-    /// Makes Example 1 at 0.6 s: a reservation of 50, with `demand` requests, of which `served`
-    /// were carried out. Returns the remaining and the given-up tokens.
-    fn example(demand: u64, served: u64) -> (Tokens, Tokens) {
-        let mut reservation = Reservation::new(Tokens(50));
-        for _ in 0..served {
-            assert!(reservation.take());
-        }
-        let given_up = reservation.decay(T * 6 / 10, T, Tokens(demand - served));
-        (reservation.left(), given_up)
-    }
-
+    /// Example 1 at 0.6 s: of a reservation of 50, `served` of `demand` requests were carried out.
     #[test]
     fn h1_example_1_insufficient_demand_gives_tokens_up() {
-        assert_eq!(example(20, 20), (Tokens(20), Tokens(10)));
-    }
-
-    #[test]
-    fn h1_example_1_sufficient_demand_keeps_them() {
-        assert_eq!(example(40, 40), (Tokens(10), Tokens::ZERO));
-        assert_eq!(example(50, 50), (Tokens::ZERO, Tokens::ZERO));
-    }
-
-    #[test]
-    fn h1_demand_that_waits_keeps_its_tokens() {
-        assert_eq!(example(40, 20), (Tokens(30), Tokens::ZERO), "20 wait, and 10 may still come");
-        assert_eq!(example(25, 20), (Tokens(25), Tokens(5)), "5 wait, and 20 may still come");
-        assert_eq!(example(90, 20), (Tokens(30), Tokens::ZERO), "30 of the 70 have tokens");
+        for (demand, served, left, given_up, case) in [
+            (20, 20, 20, 10, "insufficient demand"),
+            (40, 40, 10, 0, "sufficient demand"),
+            (50, 50, 0, 0, "demand for all tokens"),
+            (40, 20, 30, 0, "20 wait, and 10 may still come"),
+            (25, 20, 25, 5, "5 wait, and 20 may still come"),
+            (90, 20, 30, 0, "30 of the 70 have tokens"),
+        ] {
+            let mut reservation = Reservation::new(Tokens(50));
+            (0..served).for_each(|_| assert!(reservation.take(), "{case}"));
+            let decayed = reservation.decay(T * 6 / 10, T, Tokens(demand - served));
+            assert_eq!((reservation.left(), decayed), (Tokens(left), Tokens(given_up)), "{case}");
+        }
     }
 }

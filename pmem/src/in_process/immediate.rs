@@ -36,16 +36,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completions_are_there_as_soon_as_operations_are_posted() {
-        let mut memory = Memory::new(1);
-        let at = Memory::address(0);
+    fn posted_operations_are_complete_at_once() {
+        let mut memory = Memory::new(2);
+        let at = Memory::address(1);
         let mut access = Immediate::new(&mut memory);
-        access.write(Ticket(1), at, 7).unwrap();
-        access.fetch_add(Ticket(2), at, 1).unwrap();
-        access.post(Ticket(3), Operation::CompareSwap { at, expected: 8, new: 9 }).unwrap();
-        access.read(Ticket(4), at).unwrap();
+        access.write(Ticket(1), at, 5).unwrap();
+        access.fetch_add(Ticket(2), at, -7).unwrap();
+        access.read(Ticket(3), at).unwrap();
+        let swap = |expected, new| Operation::CompareSwap { at, expected, new };
+        access.post(Ticket(4), swap(0, 1)).unwrap();
+        access.post(Ticket(5), swap(u64::MAX - 1, 9)).unwrap();
         let done = core::iter::from_fn(|| access.completed());
         let done: Vec<_> = done.map(|done| (done.ticket.0, done.result)).collect();
-        assert_eq!(done, [(1, Ok(7)), (2, Ok(7)), (3, Ok(8)), (4, Ok(9))]);
+        let sum = u64::MAX - 1;
+        assert_eq!(done, [(1, Ok(5)), (2, Ok(5)), (3, Ok(sum)), (4, Ok(sum)), (5, Ok(sum))]);
+        assert_eq!(memory.get(at), Some(9));
     }
 }

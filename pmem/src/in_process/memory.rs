@@ -76,19 +76,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_match_one_sided_access() {
-        let mut memory = Memory::new(2);
-        let at = Memory::address(1);
-        assert_eq!(memory.carry_out(Operation::Write { at, word: 5 }), Ok(5));
-        assert_eq!(memory.carry_out(Operation::FetchAdd { at, add: -7 }), Ok(5));
-        assert_eq!(memory.carry_out(Operation::Read { at }), Ok(5_u64.wrapping_sub(7)));
-        let swap = |expected, new| Operation::CompareSwap { at, expected, new };
-        assert_eq!(memory.carry_out(swap(0, 1)), Ok(u64::MAX - 1), "not as expected");
-        assert_eq!(memory.carry_out(swap(u64::MAX - 1, 9)), Ok(u64::MAX - 1));
-        assert_eq!(memory.get(at), Some(9));
-    }
-
-    #[test]
     fn missing_words_are_refused() {
         let mut memory = Memory::new(2);
         for at in [Address(3), Address(16), Address(u64::MAX)] {

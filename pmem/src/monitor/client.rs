@@ -136,22 +136,6 @@ mod tests {
     }
 
     #[test]
-    fn h2_silent_client_returns_its_tokens() {
-        let mut client = client();
-        for _ in 0..3 {
-            assert_eq!(client.residual(), Tokens(100));
-            client.take(report(4, 0, 0), BOUNDS);
-        }
-        assert_eq!(client.residual(), Tokens::ZERO);
-        client.take(report(5, 60, 40), BOUNDS);
-        assert_eq!(client.residual(), Tokens(60));
-        for _ in 0..3 {
-            client.take(report(5, 60, 40), BOUNDS);
-        }
-        assert_eq!((client.residual(), client.completed), (Tokens::ZERO, Tokens(40)));
-    }
-
-    #[test]
     fn h2_small_reservation_may_stay_unchanged_longer() {
         let mut client = Client::new(Tokens(10));
         client.begin(3, 1000);

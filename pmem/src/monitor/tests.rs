@@ -199,6 +199,8 @@ fn h2_vanished_client_returns_its_tokens() {
     node.report(1, 500, 100);
     node.tick(ms(300));
     assert_eq!(node.pool().tokens, 7000 - 500, "client 1 is heard again");
+    node.ticks(301..=310);
+    assert_eq!(node.pool().tokens, 6900, "and has said nothing new for 10 ms");
 }
 
 #[test]

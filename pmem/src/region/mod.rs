@@ -348,12 +348,8 @@ mod tests {
         assert_eq!((memory.kind(), memory.instruction()), (Kind::Anonymous, None));
         assert_eq!(Kind::File.cuts(), Cuts::InAnyOrder);
         assert_eq!(Kind::DaxFile.cuts(), Cuts::InOrder);
-        if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
-            let file = File::create_new(folder.path().join("region")).unwrap();
+        if let Ok(file) = tempfile::tempfile_in("/dev/shm") {
             file.set_len(8192).unwrap();
-            let path = folder.path().join("region");
-            drop(file);
-            let file = File::options().read(true).write(true).open(path).unwrap();
             assert_eq!(Region::open(file, Access::Write).unwrap().kind(), Kind::MemoryFile);
         }
     }
@@ -394,25 +390,33 @@ mod tests {
         }
     }
 
-    #[test]
-    fn table_on_file_survives_reopening() {
-        let file = file(16 << 20);
-        let open = || Region::open(file.try_clone().unwrap(), Access::Write).unwrap();
-        Btt::format(&open(), BlockSize::B512, [1; 16]).unwrap();
+    /// Formats a table, and writes blocks some times, each time on a region opened anew.
+    fn survive_reopening(open: impl Fn() -> Region) {
+        Btt::format(&open(), BlockSize::B4096, [1; 16]).unwrap();
         for round in 1..4_u8 {
             let region = open();
             let cuts = region.kind().cuts();
-            let (btt, _) = Btt::open(region, cuts).unwrap();
-            let mut seen = [9; 512];
-            btt.read(1000, &mut seen).unwrap();
-            assert_eq!(seen, [round - 1; 512]);
-            btt.write(1000, &[round; 512]);
+            let (btt, found) = Btt::open(region, cuts).unwrap();
+            assert_eq!((found.restored, found.parted), (0, 0));
+            for block in [0, 1000, btt.blocks() - 1] {
+                let mut seen = [9; 4096];
+                btt.read(block, &mut seen).unwrap();
+                assert!(seen == [round - 1; 4096], "block {block} in round {round}");
+                btt.write(block, &[round; 4096]);
+            }
+            btt.medium().sync().unwrap();
         }
+    }
+
+    #[test]
+    fn table_on_file_survives_reopening() {
+        let file = file(16 << 20);
+        survive_reopening(|| Region::open(file.try_clone().unwrap(), Access::Write).unwrap());
         let reader = Region::open(file.try_clone().unwrap(), Access::Read).unwrap();
         let (btt, _) = Btt::open(reader, Cuts::InAnyOrder).unwrap();
-        let mut seen = [9; 512];
+        let mut seen = [9; 4096];
         btt.read(1000, &mut seen).unwrap();
-        assert_eq!(seen, [3; 512]);
+        assert_eq!(seen, [3; 4096]);
     }
 
     /// Returns whether the mapping at an address is one by MAP_SYNC (the flag `sf` of its
@@ -446,17 +450,7 @@ mod tests {
         };
         let region = open();
         assert_eq!(device_bytes(region.file().unwrap()), is_device.then_some(region.bytes()));
-        Btt::format(&region, BlockSize::B4096, [1; 16]).unwrap();
-        for round in 1..4_u8 {
-            let (btt, found) = Btt::open(open(), Kind::DaxFile.cuts()).unwrap();
-            assert_eq!((found.restored, found.parted), (0, 0));
-            for block in [0, 1000, btt.blocks() - 1] {
-                let mut seen = [9; 4096];
-                btt.read(block, &mut seen).unwrap();
-                assert!(round == 1 || seen == [round - 1; 4096], "block {block} in round {round}");
-                btt.write(block, &[round; 4096]);
-            }
-            btt.medium().sync().unwrap();
-        }
+        drop(region);
+        survive_reopening(open);
     }
 }

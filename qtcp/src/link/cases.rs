@@ -34,6 +34,10 @@ pub(super) const MEASURE: f64 = 3.0;
 /// The bytes of reads, and of writes, that a connection has at once: eight commands of 128 KiB.
 pub(super) const DEPTH: f64 = 1_048_576.0;
 
+/// The largest deviation of a host from its part, as a part of it, the throughput of all, as a part of the throughput
+/// without control, and the case.
+pub(super) type Found = (f64, f64, String);
+
 impl Case {
     /// Draws 50 to 1000 Mbit/s with two to four hosts of weights 1 to 8 or equal ones, one to eight
     /// connections and round trips of 0.2 to 10 ms. Some have a rate to keep; some want
@@ -134,6 +138,13 @@ impl Case {
         [true, false].map(|control| self.bottleneck(kernel, control))
     }
 
+    /// Runs flows until they settle, and then for the time that is measured. Returns each host's bits per second.
+    pub(super) fn run(&self, bottleneck: &mut Bottleneck, settle: f64, measure: f64) -> Vec<f64> {
+        bottleneck.run(settle);
+        bottleneck.run(measure);
+        self.got(bottleneck, measure)
+    }
+
     /// Computes the bits per second that each host had in the last run.
     pub(super) fn got(&self, bottleneck: &Bottleneck, seconds: f64) -> Vec<f64> {
         let mut rates = bottleneck.rates(seconds).into_iter();
@@ -157,21 +168,19 @@ impl Case {
         }
     }
 
-    /// Runs flows until they settle, with and without control. Returns the largest deviation of a host from its part,
-    /// as a part of it, and the throughput of all, as a part of the throughput without control.
-    pub(super) fn settled(&self, both: &mut [Bottleneck; 2]) -> (f64, f64) {
+    /// Runs flows until they settle, with and without control.
+    pub(super) fn settled(&self, both: &mut [Bottleneck; 2]) -> Found {
         for bottleneck in &mut *both {
-            bottleneck.run(SETTLE);
-            bottleneck.run(MEASURE);
+            self.run(bottleneck, SETTLE, MEASURE);
         }
-        self.compared(&both[0], &both[1])
+        self.compared(both)
     }
 
     /// Returns what [`Self::settled`] does, of runs that are over.
-    pub(super) fn compared(&self, with: &Bottleneck, without: &Bottleneck) -> (f64, f64) {
-        let (got, plain) = (self.got(with, MEASURE), self.got(without, MEASURE));
+    fn compared(&self, both: &[Bottleneck; 2]) -> Found {
+        let [got, plain] = both.each_ref().map(|bottleneck| self.got(bottleneck, MEASURE));
         let total: f64 = got.iter().sum();
-        (self.deviation(&got), total / plain.iter().sum::<f64>())
+        (self.deviation(&got), total / plain.iter().sum::<f64>(), format!("{self:?}"))
     }
 
     /// Returns the host that goes and comes back.
@@ -187,40 +196,38 @@ impl Case {
     }
 }
 
-/// Runs a random case: with all hosts, without one of them, and with it again. Calls back with the
-/// largest deviation of each, and the part of the throughput without control.
-pub(super) fn come_and_go(kernel: Kernel, seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
+/// Runs a random case: with all hosts, without one of them, and with it again.
+pub(super) fn come_and_go(kernel: Kernel, seed: u64) -> [Found; 3] {
     let mut case = Case::draw(seed);
     let (mut both, goes) = (case.both(kernel), case.goes());
-    for here in [true, false, true] {
+    [true, false, true].map(|here| {
         case.turn(&mut both, goes, here);
-        let (off, of_plain) = case.settled(&mut both);
-        found(off, of_plain, &case);
-    }
+        case.settled(&mut both)
+    })
 }
 
 /// Does the same in both directions of a link at once, with hosts of their own in each.
-pub(super) fn come_and_go_both_ways(seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
-    let mut out = Case::draw(seed);
-    let mut into = Case::draw_on(seed.wrapping_add(1000), out.mbit);
-    let (mut outs, mut intos) = (out.both(Kernel::Dctcp), into.both(Kernel::Dctcp));
-    for here in [true, false, true] {
-        out.turn(&mut outs, out.goes(), here);
-        into.turn(&mut intos, into.goes(), here);
-        for (one, other) in outs.iter_mut().zip(&mut intos) {
+pub(super) fn come_and_go_both_ways(seed: u64) -> Vec<Found> {
+    let out = Case::draw(seed);
+    let into = Case::draw_on(seed.wrapping_add(1000), out.mbit);
+    let mut ways = [out, into].map(|case| (case.both(Kernel::Dctcp), case));
+    let phases = [true, false, true].map(|here| {
+        for (both, case) in &mut ways {
+            case.turn(both, case.goes(), here);
+        }
+        let [(outs, _), (intos, _)] = &mut ways;
+        for (one, other) in outs.iter_mut().zip(intos) {
             one.run_both(other, SETTLE);
             one.run_both(other, MEASURE);
         }
-        for (case, [with, without]) in [(&out, &outs), (&into, &intos)] {
-            let (off, of_plain) = case.compared(with, without);
-            found(off, of_plain, case);
-        }
-    }
+        ways.each_ref().map(|(both, case)| case.compared(both))
+    });
+    phases.concat()
 }
 
 /// Does the same with hosts that read and write at once, on one connection: messages between the
-/// target and the host wait behind the data that they send.
-pub(super) fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
+/// target and the host wait behind the data that they send. The throughput is the part of the link that is used.
+pub(super) fn come_and_go_with_commands(seed: u64) -> Vec<Found> {
     let mut case = Case::draw_on(seed, 50.0 + 150.0 * Rng::with_seed(seed).f64());
     for host in &mut case.hosts {
         (host.wants, host.connections) = (f64::INFINITY, 1);
@@ -230,37 +237,34 @@ pub(super) fn come_and_go_with_commands(seed: u64, mut found: impl FnMut(f64, f6
     let mut both = Commands::new(make(), make());
     both.connect(DEPTH);
     let goes = case.goes();
-    for here in [true, false, true] {
+    let phases = [true, false, true].map(|here| {
         case.turn([&mut both.out, &mut both.into], goes, here);
         both.run(SETTLE);
         both.run(MEASURE);
-        for bottleneck in [&both.out, &both.into] {
+        [&both.out, &both.into].map(|bottleneck| {
             let got = case.got(bottleneck, MEASURE);
             let usage = got.iter().sum::<f64>() / (bottleneck.data_capacity() * 8.0);
-            found(case.deviation(&got), usage, &case);
-        }
-    }
+            (case.deviation(&got), usage, format!("{case:?}"))
+        })
+    });
+    phases.concat()
 }
 
 /// Returns seeds of random cases: the `kept` ones of earlier failures, and `fresh` others (or the number in
 /// `SHARES_CASES`), which follow from `PROPTEST_RNG_SEED`.
-pub(super) fn seeds(kept: impl IntoIterator<Item = u64>, fresh: usize) -> Vec<u64> {
+pub(super) fn seeds(kept: impl Iterator<Item = u64>, fresh: usize) -> impl Iterator<Item = u64> {
     let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
     let mut random = fastrand::Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));
     let count = number("SHARES_CASES").and_then(|cases| usize::try_from(cases).ok());
-    let fresh = std::iter::repeat_with(|| random.u64(..)).take(count.unwrap_or(fresh));
-    kept.into_iter().chain(fresh).collect()
+    let fresh = std::iter::repeat_with(move || random.u64(..)).take(count.unwrap_or(fresh));
+    kept.chain(fresh)
 }
 
 /// Makes a case of hosts with goals and round trips in ms beside the queue, of a connection each.
 pub(super) fn hosts(mbit: f64, hosts: &[(ClassGoal, f64)]) -> Case {
-    let host = |&(goal, ms): &(ClassGoal, f64)| Host {
-        goal,
-        base: ms / 1e3,
-        connections: 1,
-        wants: f64::INFINITY,
-        here: true,
-    };
+    let (wants, connections, here) = (f64::INFINITY, 1, true);
+    let host =
+        |&(goal, ms): &(ClassGoal, f64)| Host { goal, base: ms / 1e3, connections, wants, here };
     Case { seed: 0, mbit, hosts: hosts.iter().map(host).collect() }
 }
 

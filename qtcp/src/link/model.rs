@@ -18,9 +18,10 @@ use crate::pacing::Answers;
 use crate::{Nanos, Observation, Rate};
 
 /// The kernel's answer to marks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Kernel {
     /// The answer of DCTCP (Eq. 4).
+    #[default]
     Dctcp,
     /// A cut once in a marked round trip, to this part (classic ECN: 0.5 Reno, 0.7 CUBIC).
     Cut(f64),
@@ -49,7 +50,7 @@ struct Carried {
     marked: f64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Flow {
     id: Option<ClassFlowId>,
     kernel: Kernel,
@@ -100,7 +101,7 @@ pub(super) struct Bottleneck {
     now: f64,
     looks: u32,
     pub(super) link: Link,
-    control: bool,
+    pub(super) control: bool,
     pub(super) flows: Vec<Flow>,
     random: fastrand::Rng,
     /// The longest time in seconds for which all stands still ten times a second, as on a busy
@@ -164,22 +165,9 @@ impl Bottleneck {
             alpha: 1.0,
             limit: f64::INFINITY,
             wants: wants / 8.0,
-            silent: false,
             on: true,
-            in_flight: 0.0,
-            queued: 0.0,
-            returning: VecDeque::new(),
-            seen: Carried::default(),
-            trip: 0.0,
-            tripped: Carried::default(),
-            window_limited: false,
-            total: 0.0,
             ready: f64::INFINITY,
-            asked: false,
-            owed: 0.0,
-            sent: 0.0,
-            carried: 0.0,
-            rate: 0.0,
+            ..Flow::default()
         });
         self.flows.len() - 1
     }
@@ -200,11 +188,7 @@ impl Bottleneck {
     }
 
     pub(super) fn run(&mut self, seconds: f64) {
-        let end = self.now + seconds;
-        for flow in &mut self.flows {
-            flow.total = 0.0;
-        }
-        self.queued = 0.0;
+        let end = self.begin(seconds);
         while self.now < end {
             self.step();
         }
@@ -214,22 +198,22 @@ impl Bottleneck {
     /// Runs two directions of one link at once: acknowledgements of one wait in the queue of the
     /// other, and take their part of it.
     pub(super) fn run_both(&mut self, other: &mut Self, seconds: f64) {
-        let end = self.begin(other, seconds);
+        let end = self.begin(seconds);
+        other.begin(seconds);
         while self.now < end {
             self.step_both(other);
         }
     }
 
-    /// Begins a run of two directions. Returns the time of its end.
-    pub(super) fn begin(&mut self, other: &mut Self, seconds: f64) -> f64 {
-        for flow in self.flows.iter_mut().chain(&mut other.flows) {
-            flow.total = 0.0;
-        }
+    /// Begins a run. Returns the time of its end.
+    fn begin(&mut self, seconds: f64) -> f64 {
+        self.flows.iter_mut().for_each(|flow| flow.total = 0.0);
+        self.queued = 0.0;
         self.now + seconds
     }
 
     /// Runs a step of two directions.
-    pub(super) fn step_both(&mut self, other: &mut Self) {
+    fn step_both(&mut self, other: &mut Self) {
         self.acknowledge(other.carried);
         self.step();
         other.reverse = self.queue / self.capacity;
@@ -424,24 +408,20 @@ impl Words {
 
     /// Releases the words whose turn has come, and returns an arriving one.
     fn arrive(&mut self, now: f64, sender: &Flow, delay: f64) -> Option<(f64, Word)> {
-        while let Some(&(behind, bytes, word)) = self.behind.front()
-            && sender.sent >= behind - 1.0
-        {
-            self.behind.pop_front();
+        let sent = |word: &mut (f64, f64, Word)| sender.sent >= word.0 - 1.0;
+        while let Some((_, bytes, word)) = self.behind.pop_front_if(sent) {
             let last = self.under_way.back().map_or(0.0, |last| last.0);
             self.under_way.push_back(((now + delay).max(last), bytes, word));
         }
-        let (_, bytes, word) = *self.under_way.front().filter(|word| word.0 <= now)?;
-        self.under_way.pop_front();
+        let (_, bytes, word) = self.under_way.pop_front_if(|word| word.0 <= now)?;
         Some((bytes, word))
     }
 }
 
-/// A connection of a host that reads and writes at once: a flow in each direction.
-#[derive(Debug)]
+/// A connection of a host that reads and writes at once: a flow of the same number in each direction.
+#[derive(Debug, Default)]
 struct Connection {
-    out: usize,
-    into: usize,
+    flow: usize,
     down: Words,
     up: Words,
     /// Data on its way to the host, and to the target.
@@ -467,27 +447,20 @@ impl Commands {
     /// Joins flows of the same number in both directions to connections; each has `depth` bytes of
     /// reads and `depth` bytes of writes at once.
     pub(super) fn connect(&mut self, depth: f64) {
-        for index in 0..self.out.flows.len() {
-            let (out, into) = (&mut self.out.flows[index], &mut self.into.flows[index]);
+        for flow in 0..self.out.flows.len() {
+            let (out, into) = (&mut self.out.flows[flow], &mut self.into.flows[flow]);
             (out.ready, into.ready) = (0.0, 0.0);
             into.asked = true;
             let mut up = Words::default();
             up.send(into, 0.0, depth, Word::Write);
             up.send(into, 0.0, depth, Word::Read);
-            self.connections.push(Connection {
-                out: index,
-                into: index,
-                down: Words::default(),
-                up,
-                data: Default::default(),
-                fresh: 0.0,
-                tokens: 0.0,
-            });
+            self.connections.push(Connection { flow, up, ..Connection::default() });
         }
     }
 
     pub(super) fn run(&mut self, seconds: f64) {
-        let end = self.out.begin(&mut self.into, seconds);
+        let end = self.out.begin(seconds);
+        self.into.begin(seconds);
         while self.out.now < end {
             self.out.step_both(&mut self.into);
             for connection in &mut self.connections {
@@ -501,18 +474,13 @@ impl Connection {
     fn step(&mut self, down: &mut Bottleneck, up: &mut Bottleneck) {
         let now = down.now;
         let (down_delay, up_delay) = (down.queue / down.capacity, up.queue / up.capacity);
-        let (out, into) = (&mut down.flows[self.out], &mut up.flows[self.into]);
+        let (out, into) = (&mut down.flows[self.flow], &mut up.flows[self.flow]);
         let way = out.base / 2.0;
         for (data, flow) in self.data.iter_mut().zip([&mut *out, &mut *into]) {
             data.push_back((now + way, flow.carried));
         }
-        let arrived = self.data.each_mut().map(|data| {
-            let arrives = data.front().filter(|data| data.0 <= now).map_or(0.0, |data| data.1);
-            if data.front().is_some_and(|data| data.0 <= now) {
-                data.pop_front();
-            }
-            arrives
-        });
+        let arrive = |data: &mut VecDeque<(f64, f64)>| data.pop_front_if(|data| data.0 <= now);
+        let arrived = self.data.each_mut().map(|data| arrive(data).map_or(0.0, |data| data.1));
         // The host reads again; the target answers a write.
         self.up.send(into, into.ready, arrived[0], Word::Read);
         into.owed -= arrived[1];
@@ -523,12 +491,9 @@ impl Connection {
         self.down.send(out, ahead, arrived[1], Word::Written);
         // The pacer asks for data.
         self.tokens = (self.tokens + into.limit * STEP).min(into.limit * 0.004);
-        let asks =
-            if into.limit < f64::INFINITY { self.fresh.min(self.tokens) } else { self.fresh };
-        (self.fresh, self.tokens) = (self.fresh - asks, self.tokens - asks);
-        if into.limit == f64::INFINITY {
-            self.tokens = 0.0;
-        }
+        let asks = self.fresh.min(self.tokens);
+        self.fresh -= asks;
+        self.tokens = if into.limit < f64::INFINITY { self.tokens - asks } else { 0.0 };
         self.down.send(out, ahead, asks, Word::R2t);
         while let Some((bytes, word)) = self.down.arrive(now, out, way + down_delay) {
             match word {

@@ -13,6 +13,9 @@ const THREE: [ClassGoal; 3] = [ClassGoal::Share(3.0), ClassGoal::Share(2.0), Cla
 /// The demand of a flow that uses any rate.
 const ALL: f64 = f64::INFINITY;
 
+/// A flow of each of three classes that takes all it gets.
+const EACH: [(Option<usize>, f64); 3] = [(Some(0), ALL), (Some(1), ALL), (Some(2), ALL)];
+
 /// Makes a link with flows: the class of each, if it is ours, and the bits per second that it wants.
 fn link(
     mbit: f64,
@@ -34,11 +37,6 @@ fn rates(bottleneck: &mut Bottleneck, settle: f64, seconds: f64) -> Vec<f64> {
     bottleneck.rates(seconds)
 }
 
-/// Makes a link of 200 Mbit/s with a flow of each class that takes all it gets.
-fn three(kernel: Kernel) -> Bottleneck {
-    link(200.0, &THREE, kernel, &[(Some(0), ALL), (Some(1), ALL), (Some(2), ALL)])
-}
-
 /// Returns the largest deviation of flows from 3:2:1, relative to the due part of each.
 fn deviation(rates: &[f64]) -> f64 {
     let total: f64 = rates.iter().sum();
@@ -51,8 +49,8 @@ fn e7_shares_hold_with_any_kernel_at_full_link() {
     for kernel in KERNELS {
         for mbit in [100.0, 200.0, 1000.0] {
             let [plain, rates] = [false, true].map(|control| {
-                let mut bottleneck = Bottleneck::new(mbit, &THREE, control);
-                (0..3).for_each(|class| _ = bottleneck.flow(Some(class), kernel, ALL));
+                let mut bottleneck = link(mbit, &THREE, kernel, &EACH);
+                bottleneck.control = control;
                 rates(&mut bottleneck, 1.0, 10.0)
             });
             let (total, all): (f64, f64) = (rates.iter().sum(), plain.iter().sum());
@@ -66,7 +64,7 @@ fn e7_shares_hold_with_any_kernel_at_full_link() {
 #[test]
 fn e8_new_flow_shares_with_its_own_class() {
     for kernel in KERNELS {
-        let mut bottleneck = three(kernel);
+        let mut bottleneck = link(200.0, &THREE, kernel, &EACH);
         let before = rates(&mut bottleneck, 1.0, 5.0);
         let second = bottleneck.flow(Some(2), kernel, ALL);
         let with = rates(&mut bottleneck, 0.5, 5.0);
@@ -88,7 +86,7 @@ fn e8_new_flow_shares_with_its_own_class() {
 #[test]
 fn e8_flows_yield_to_foreign_flow_and_recover() {
     for kernel in KERNELS {
-        let mut bottleneck = three(kernel);
+        let mut bottleneck = link(200.0, &THREE, kernel, &EACH);
         bottleneck.run(1.0);
         let other = bottleneck.flow(None, kernel, ALL);
         let beside = rates(&mut bottleneck, 3.0, 5.0);
@@ -116,10 +114,9 @@ fn e9_bulk_classes_yield_queue_to_latency_class() {
     let target = Duration::from_micros(800);
     let goals = [ClassGoal::Latency(target), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
     let [(without, _), (with, bulk)] = [false, true].map(|control| {
-        let mut bottleneck = Bottleneck::new(200.0, &goals, control);
-        for (class, wants) in [(0, 2e6), (1, ALL), (2, ALL)] {
-            bottleneck.flow(Some(class), Kernel::Dctcp, wants);
-        }
+        let flows = [(Some(0), 2e6), (Some(1), ALL), (Some(2), ALL)];
+        let mut bottleneck = link(200.0, &goals, Kernel::Dctcp, &flows);
+        bottleneck.control = control;
         let rates = rates(&mut bottleneck, 3.0, 10.0);
         (bottleneck.queued / bottleneck.capacity, [rates[1], rates[2]])
     });

@@ -79,12 +79,13 @@ pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: Option<u32>) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use std::io::{ErrorKind, Read, Write};
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::fd::AsFd;
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use super::super::info::tests::pair;
+    use super::super::Info;
+    use super::super::info::tests::{fill, pair};
     use super::*;
 
     #[test]
@@ -104,17 +105,13 @@ mod tests {
     fn e1_a_listener_hands_its_congestion_control_on() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         set_congestion(listener.as_fd(), "reno").unwrap();
-        let _host = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _host = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, _) = listener.accept().unwrap();
         assert_eq!(congestion(accepted.as_fd()).unwrap(), "reno");
     }
 
     /// Measures how long it takes to send `bytes` to a peer that reads them all.
-    fn time_of(
-        here: &mut std::net::TcpStream,
-        mut there: std::net::TcpStream,
-        bytes: usize,
-    ) -> Duration {
+    fn time_of(here: &mut TcpStream, mut there: TcpStream, bytes: usize) -> Duration {
         let reader = thread::spawn(move || there.read_exact(&mut vec![0; bytes]));
         let start = Instant::now();
         here.write_all(&vec![0; bytes]).unwrap();
@@ -129,44 +126,38 @@ mod tests {
         // A burst of the first packets is not paced.
         let time = time_of(&mut here, there.try_clone().unwrap(), 6_000_000);
         assert!(time > Duration::from_millis(200), "6 MB at 20 MB/s took only {time:?}");
-        let paced = super::super::Info::read(here.as_fd()).unwrap();
+        let paced = Info::read(here.as_fd()).unwrap();
         assert!(paced.pacing_rate.unwrap().bytes() <= 2e7);
         set_pacing_rate(here.as_fd(), None).unwrap();
         time_of(&mut here, there, 20_000_000);
-        let free = super::super::Info::read(here.as_fd()).unwrap();
+        let free = Info::read(here.as_fd()).unwrap();
         assert!(free.pacing_rate.is_none_or(|rate| rate.bytes() > 2e7), "{free:?}");
     }
 
     #[test]
     fn e1_zero_rate_is_not_unlimited() {
         let (here, _there) = pair();
-        set_pacing_rate(here.as_fd(), Some(Rate::ZERO)).unwrap();
-        let (value, _) =
-            sys::get::<u64>(here.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).unwrap();
-        assert_eq!(value, 10_000);
         // More than 4 GB/s: not cut to 32 bits.
-        set_pacing_rate(here.as_fd(), Some(Rate::new(1e10))).unwrap();
-        let (value, _) =
-            sys::get::<u64>(here.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).unwrap();
-        assert_eq!(value, 10_000_000_000);
+        for (rate, set) in [(Rate::ZERO, 10_000), (Rate::new(1e10), 10_000_000_000)] {
+            set_pacing_rate(here.as_fd(), Some(rate)).unwrap();
+            let (value, _) =
+                sys::get::<u64>(here.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).unwrap();
+            assert_eq!(value, set);
+        }
     }
 
     #[test]
     fn e1_unsent_bytes_stay_within_their_bound() {
         let (here, _there) = pair();
-        set_notsent_lowat(here.as_fd(), Some(65_536)).unwrap();
-        let (value, _) =
-            sys::get::<u32>(here.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT).unwrap();
-        assert_eq!(value, 65_536);
-        here.set_nonblocking(true).unwrap();
-        let chunk = [0; 4096];
-        while (&here).write(&chunk).is_ok() {}
-        let info = super::super::Info::read(here.as_fd()).unwrap();
+        let set = |bytes| {
+            set_notsent_lowat(here.as_fd(), bytes).unwrap();
+            sys::get::<u32>(here.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT).unwrap().0
+        };
+        assert_eq!(set(Some(65_536)), 65_536);
+        fill(&here);
+        let info = Info::read(here.as_fd()).unwrap();
         assert!(info.notsent_bytes < 2 * 65_536, "{info:?}");
-        set_notsent_lowat(here.as_fd(), None).unwrap();
-        let (value, _) =
-            sys::get::<u32>(here.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT).unwrap();
-        assert_eq!(value, 0, "the system's");
+        assert_eq!(set(None), 0, "the system's");
     }
 
     #[test]

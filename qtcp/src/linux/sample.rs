@@ -104,12 +104,11 @@ const fn grown(before: u32, now: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::os::fd::AsFd;
 
     use proptest::prelude::*;
 
-    use super::super::info::tests::{pair, send};
+    use super::super::info::tests::{fill, pair, send};
     use super::*;
 
     fn info() -> Info {
@@ -143,9 +142,7 @@ mod tests {
     #[test]
     fn e1_backlogged_sender_is_not_app_limited() {
         let (here, _there) = pair();
-        here.set_nonblocking(true).unwrap();
-        let chunk = vec![1; 1 << 16];
-        while (&here).write(&chunk).is_ok() {}
+        fill(&here);
         let mut now = Info::read(here.as_fd()).unwrap();
         now.app_limited = false;
         assert!(!Sampler::new().sample(AFTER, &now).out.app_limited);

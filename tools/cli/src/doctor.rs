@@ -144,17 +144,11 @@ const fn heading(section: Section) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::testing;
 
     fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, View) {
-        let folder = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let folder = testing::folder(files);
         let view = View::new(folder.path(), Some(Trial::Usable { passthrough: true }));
         (folder, view)
     }

@@ -13,6 +13,8 @@ mod manual;
 mod pmem;
 mod schema;
 mod sim;
+#[cfg(test)]
+mod testing;
 mod top;
 
 use std::ffi::OsString;
@@ -138,11 +140,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn options(line: &str) -> Options {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        parse(&words).unwrap_or_else(|error| panic!("{line}: {error}")).0.options
-    }
+    use crate::testing::parse_all;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -153,8 +151,7 @@ mod tests {
     #[test]
     fn usage_asks_for_no_socket() {
         for line in ["sluice status extra", "sluice namespace remove", "sluice qos set --x"] {
-            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
-            let message = parse(&words).map(|_| ()).unwrap_err().to_string();
+            let message = parse_all(line).unwrap_err().to_string();
             assert!(
                 message.contains("Usage: sluice ") && !message.contains("--socket"),
                 "{message}"
@@ -170,18 +167,18 @@ mod tests {
             "sluice --json namespace --timeout 250ms list --socket /s",
             "sluice --socket /s top --once --json --timeout 250ms",
         ] {
-            let options = options(line);
+            let options = parse_all(line).unwrap().options;
             assert!(options.json && options.socket == Some("/s".into()), "{line}");
             assert_eq!(options.timeout, std::time::Duration::from_millis(250), "{line}");
         }
-        assert!(options("sluice bench -n nqn --json").json, "errors are JSON as the report is");
-        assert!(!options("sluice status").json);
+        let bench = parse_all("sluice bench -n nqn --json").unwrap();
+        assert!(bench.options.json, "errors are JSON as the report is");
+        assert!(!parse_all("sluice status").unwrap().options.json);
     }
 
     #[test]
     fn json_before_bench_is_json_of_bench() {
-        let words = ["sluice", "--json", "bench", "-n", "nqn"].map(OsString::from);
-        let (cli, _) = parse(&words).unwrap();
+        let cli = parse_all("sluice --json bench -n nqn").unwrap();
         let Command::Bench(args) = cli.command else { panic!("not bench") };
         assert!(args.load.json);
     }
@@ -189,7 +186,7 @@ mod tests {
     #[test]
     fn a_time_out_that_cannot_be_is_refused() {
         for line in ["sluice --timeout 0s status", "sluice --timeout 5y status"] {
-            assert!(parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).is_err());
+            assert!(parse_all(line).is_err(), "{line}");
         }
     }
 }

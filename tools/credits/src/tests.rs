@@ -43,6 +43,16 @@ fn segment(operations: u32, payload: u64, processes: usize) -> Box<Shared> {
     shared
 }
 
+/// Makes a process that acts on a segment.
+fn actor(shared: &Arc<Shared>, act: impl FnOnce(&Shared) + Send + 'static) -> Actor {
+    let shared = shared.clone();
+    Actor::new(move || act(&shared))
+}
+
+fn finish(mut actor: Actor) {
+    while actor.run(1_000) {}
+}
+
 fn assert_free(shared: &Shared) {
     let tally = shared.tally();
     assert_eq!((tally.held, tally.waiting), Default::default());

@@ -155,13 +155,6 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_not_as_expected_fails_the_command() {
-        assert!(conclude(&Made::from("text".to_owned()).off).is_ok());
-        let made = Made { off: vec!["C1: 3".to_owned(), "C2: 4".to_owned()], ..Made::default() };
-        assert_eq!(conclude(&made.off).unwrap_err().to_string(), "not as expected: C1: 3; C2: 4");
-    }
-
-    #[test]
     fn a_scale_and_plots_are_refused_where_there_are_none() {
         let length = Length { seed: 1, scale: Some(2), quick: false };
         let error = figures::find("intelliqos-2").unwrap().make(&length).unwrap_err().to_string();

@@ -126,19 +126,17 @@ mod tests {
     use crate::figures;
     use crate::scenario::changed;
 
+    /// The path of a scenario that ships.
+    fn shipped(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
+    }
+
     #[test]
     fn every_figure_has_a_scenario_of_its_name() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-        for figure in figures::all() {
-            let path = folder.join(format!("{}.toml", figure.name));
-            let text = std::fs::read_to_string(&path)
-                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            if read(&text).unwrap_or_else(|error| panic!("{}: {error:#}", figure.name)).is_none() {
-                let scenario = Scenario::parse(&text)
-                    .unwrap_or_else(|error| panic!("{}: {error}", figure.name));
-                scenario
-                    .plan(1, &folder)
-                    .unwrap_or_else(|error| panic!("{}: {error}", figure.name));
+        for name in figures::all().map(|figure| figure.name) {
+            let text = std::fs::read_to_string(shipped(&format!("{name}.toml"))).expect(name);
+            if read(&text).expect(name).is_none() {
+                Scenario::parse(&text).expect(name).plan(1, &shipped("")).expect(name);
             }
         }
     }
@@ -155,24 +153,13 @@ mod tests {
 
     #[test]
     fn each_has_a_seed_and_a_title_of_its_own_or_one_in_words() {
-        for (text, short, title) in [
-            (
-                include_str!("../../scenarios/e2e-8.toml"),
-                ("counted = 1000", "counted = 50"),
-                "Classes on one link, packet by packet",
-            ),
-            (
-                include_str!("../../scenarios/fahrrad-3.toml"),
-                ("windows = 100", "windows = 8"),
-                "Streams on one disk",
-            ),
-            (
-                include_str!("../../scenarios/intelliqos-2.toml"),
-                ("counted = 250", "counted = 40"),
-                "One disk as its users see it",
-            ),
+        for (name, long, short, title) in [
+            ("e2e-8", "counted = 1000", "counted = 50", "Classes on one link, packet by packet"),
+            ("fahrrad-3", "windows = 100", "windows = 8", "Streams on one disk"),
+            ("intelliqos-2", "counted = 250", "counted = 40", "One disk as its users see it"),
         ] {
-            let text = changed(text, &[short]);
+            let text = std::fs::read_to_string(shipped(&format!("{name}.toml"))).unwrap();
+            let text = changed(&text, &[(long, short)]);
             let (first, second) = (reported(&text, None), format!("seed = 2\n{text}"));
             assert_eq!(reported(&second, Some(1)), first, "the seed of the command goes before");
             let second = reported(&second, None);
@@ -194,11 +181,6 @@ mod tests {
         }
         assert!(read("title = 'a rack'").unwrap().is_none());
         assert!(read("no TOML").unwrap().is_none());
-    }
-
-    /// The path of a scenario that ships.
-    fn shipped(name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
     }
 
     fn args(scenario: PathBuf) -> whole::Args {

@@ -25,30 +25,21 @@ fn count() -> impl Strategy<Value = u32> {
 /// Draws any possible observation.
 fn anything() -> impl Strategy<Value = Observation> {
     let bytes = prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0..10_000_000_u64];
-    (time(), count(), count(), bytes, time(), count(), any::<bool>()).prop_map(
-        |(interval, delivered, marked, bytes, rtt, mss, app_limited)| Observation {
-            interval,
-            delivered,
-            marked,
-            bytes,
-            rtt,
-            mss,
-            app_limited,
-        },
-    )
+    let (times, counts) = (prop::array::uniform2(time()), prop::array::uniform3(count()));
+    (times, counts, bytes, any::<bool>()).prop_map(|(times, counts, bytes, app_limited)| {
+        let ([interval, rtt], [delivered, marked, mss]) = (times, counts);
+        Observation { interval, delivered, marked, bytes, rtt, mss, app_limited }
+    })
 }
 
 /// Draws a plausible round trip.
 fn likely() -> impl Strategy<Value = Observation> {
     (0..2000_u32, 0..=8_u32, 20..500_u64, any::<bool>()).prop_map(
-        |(delivered, eighths, rtt_us, app_limited)| Observation {
-            interval: Duration::from_micros(rtt_us),
-            delivered,
-            marked: delivered / 8 * eighths.saturating_sub(4),
-            bytes: u64::from(delivered) * 1448,
-            rtt: Duration::from_micros(rtt_us),
-            mss: 1448,
-            app_limited,
+        |(delivered, eighths, rtt_us, app_limited)| {
+            let (interval, rtt) = (Duration::from_micros(rtt_us), Duration::from_micros(rtt_us));
+            let marked = delivered / 8 * eighths.saturating_sub(4);
+            let (bytes, mss) = (u64::from(delivered) * 1448, 1448);
+            Observation { interval, delivered, marked, bytes, rtt, mss, app_limited }
         },
     )
 }
@@ -171,15 +162,10 @@ proptest! {
         }
         // Four times the lower target without marks, until the earlier rate is forgotten; then a
         // mark.
-        let trip = |marked| Observation {
-            interval: Duration::from_secs(1),
-            delivered: 1000,
-            marked,
-            bytes: 4 * u64::from(rate),
-            rtt: Duration::from_micros(100),
-            mss: 1448,
-            app_limited: false,
-        };
+        let (interval, rtt) = (Duration::from_secs(1), Duration::from_micros(100));
+        let (delivered, bytes) = (1000, 4 * u64::from(rate));
+        let trip =
+            |marked| Observation { interval, delivered, marked, bytes, rtt, ..Observation::SEEN };
         for _ in 0..40 {
             flows.iter_mut().for_each(|flow| _ = flow.step(Nanos(0), &trip(0)));
         }

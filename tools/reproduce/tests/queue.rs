@@ -15,24 +15,13 @@ use sluice_sim::network::{
 fn simulated(flows: u32) -> (f64, f64) {
     let edge = Link { rate: 1_000_000_000_000, delay: Duration::from_nanos(100) };
     let middle = Link { rate: 100_000_000_000, delay: Duration::from_nanos(48_800) };
-    let topology = Dumbbell {
-        left: flows,
-        right: flows,
-        edge,
-        middle,
-        switch: Switch::default(),
-        packets: Packets { mtu: 1500, frame: 0 },
-    };
+    let (switch, packets) = (Switch::default(), Packets { mtu: 1500, frame: 0 });
+    let topology = Dumbbell { left: flows, right: flows, edge, middle, switch, packets };
     let mut network = Network::new(topology.build(), 1).unwrap();
     let open = |from| {
-        let spec = FlowSpec {
-            from: NodeId(from),
-            to: NodeId(from + flows),
-            dscp: 0,
-            sender: Sender::Window { control: Control::Dctcp },
-            send_buffer: u64::MAX,
-            notsent_lowat: None,
-        };
+        let (from, to) = (NodeId(from), NodeId(from + flows));
+        let (sender, send_buffer) = (Sender::Window { control: Control::Dctcp }, u64::MAX);
+        let spec = FlowSpec { from, to, dscp: 0, sender, send_buffer, notsent_lowat: None };
         let flow = network.open(Nanos::ZERO, spec);
         network.write(Nanos::ZERO, flow, 1 << 40);
     };
@@ -53,12 +42,8 @@ fn simulated(flows: u32) -> (f64, f64) {
 
 /// The same by the model.
 fn modelled(flows: u32) -> (f64, f64) {
-    let class = ModelClass {
-        goal: Goal::None,
-        flows,
-        delay: Duration::from_micros(49),
-        arrivals: Arrivals::Saturated,
-    };
+    let (goal, delay, arrivals) = (Goal::None, Duration::from_micros(49), Arrivals::Saturated);
+    let class = ModelClass { goal, flows, delay, arrivals };
     let limits = Limits { min: 2.0, ..Limits::default() };
     let setup =
         Setup { gain: 1.0 / 16.0, epsilon: 0.0, limits, classes: vec![class], ..Setup::default() };

@@ -53,21 +53,35 @@ fn form(document: &str, figures: &[&str]) -> (Vec<(String, Vec<String>)>, Vec<St
 /// The figures that `make test` makes: one of a network, one of a disk, one of Haechi. `make test-long` makes the others.
 const SHORT: [&str; 3] = ["e2e-7", "fahrrad-3", "haechi-10"];
 
+fn read_document() -> anyhow::Result<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/reproduction.md");
+    Ok(fs::read_to_string(path)?)
+}
+
+/// Returns the names of the figures in a document.
+fn figures_of(document: &str) -> impl Iterator<Item = &str> {
+    document.lines().filter_map(|line| Some(line.strip_prefix("| [")?.split_once(']')?.0))
+}
+
 /// Makes the figures that are wanted, and compares them with the document.
 fn check(is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/reproduction.md");
-    let kept = fs::read_to_string(kept)?;
-    let names = kept.lines().filter_map(|line| Some(line.strip_prefix("| [")?.split_once(']')?.0));
-    let figures: Vec<&str> = names.filter(|name| is_wanted(name)).collect();
+    let kept = read_document()?;
+    let figures: Vec<&str> = figures_of(&kept).filter(|name| is_wanted(name)).collect();
     assert!(figures.len() >= SHORT.len());
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("reproduction.md");
     let output = Command::new(env!("CARGO_BIN_EXE_reproduce"))
         .args(["report", &figures.join(","), "--quick", "--write"])
         .arg(&path)
+        .arg("--plot")
+        .arg(folder.path())
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
+    for figure in figures.iter().filter(|name| name.starts_with("haechi")) {
+        let plots = ["", "a"].map(|part| folder.path().join(format!("{figure}{part}.svg")));
+        assert!(plots.iter().any(|plot| plot.exists()), "{figure} has no plot");
+    }
     let printed = fs::read_to_string(&path)?;
     let again = "run `reproduce report all --write docs/research/reproduction.md` again";
     let ((printed_rows, printed_text), (kept_rows, kept_text)) =
@@ -78,10 +92,8 @@ fn check(is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     assert_eq!(printed_rows.len(), kept_rows.len(), "{again}");
     assert_eq!(printed_text, kept_text, "{again}");
     assert!(!kept.contains("| OFF |"), "a number neither holds nor differs as declared");
-    assert!(
-        kept.contains("\n    reproduce report all --write docs/research/reproduction.md\n"),
-        "full length"
-    );
+    let command = "\n    reproduce report all --write docs/research/reproduction.md\n";
+    assert!(kept.contains(command), "full length");
     Ok(())
 }
 
@@ -97,13 +109,11 @@ fn long_figures_hold_or_differ_as_declared_and_the_document_is_current() -> anyh
 }
 
 #[test]
-fn the_document_has_every_figure_of_the_program() {
-    let output = Command::new(env!("CARGO_BIN_EXE_reproduce")).output().unwrap();
-    let listed = String::from_utf8(output.stdout).unwrap();
+fn the_document_has_every_figure_of_the_program() -> anyhow::Result<()> {
+    let output = Command::new(env!("CARGO_BIN_EXE_reproduce")).output()?;
+    let listed = String::from_utf8(output.stdout)?;
     let listed = listed.lines().take_while(|line| !line.is_empty());
     let listed: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/reproduction.md");
-    let kept = fs::read_to_string(kept).unwrap();
-    let names = kept.lines().filter_map(|line| Some(line.strip_prefix("| [")?.split_once(']')?.0));
-    assert_eq!(listed, names.collect::<Vec<_>>());
+    assert_eq!(listed, figures_of(&read_document()?).collect::<Vec<_>>());
+    Ok(())
 }

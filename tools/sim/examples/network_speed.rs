@@ -65,17 +65,10 @@ fn run(
     let mut network = Network::new(topology, 1)?;
     let senders = if name.starts_with("dumbbell") { apart } else { hosts };
     for host in 0..senders {
-        let flow = network.open(
-            Nanos::ZERO,
-            FlowSpec {
-                from: NodeId(host),
-                to: NodeId((host + apart) % hosts),
-                dscp: 0,
-                sender: Sender::Window { control: Control::Dctcp },
-                send_buffer: u64::MAX,
-                notsent_lowat: None,
-            },
-        );
+        let (from, to) = (NodeId(host), NodeId((host + apart) % hosts));
+        let (sender, send_buffer) = (Sender::Window { control: Control::Dctcp }, u64::MAX);
+        let spec = FlowSpec { from, to, dscp: 0, sender, send_buffer, notsent_lowat: None };
+        let flow = network.open(Nanos::ZERO, spec);
         network.write(Nanos::ZERO, flow, 1 << 50);
     }
     let mut events = Vec::new();

@@ -13,17 +13,16 @@ fn run(line: &str) -> (Option<i32>, String) {
 
 #[test]
 fn failures_have_kinds_and_statuses_and_are_json_where_that_is_wanted() {
-    let (code, err) = run("profile nqn.2026-01.io.x:disk/1");
-    assert_eq!(code, Some(7), "{err}");
-    assert!(err.starts_with("sluice-sim: sluiced is not running"), "{err}");
-    let (code, err) = run("profile nqn.2026-01.io.x:disk/1 --json");
-    assert_eq!(code, Some(7), "{err}");
-    assert!(err.starts_with("{\"error\":{\"kind\":\"no_daemon\","), "{err}");
-    let (code, err) = run("run /nowhere/none.toml");
-    assert_eq!(code, Some(1), "{err}");
-    let (code, err) = run("--json e2e-9");
-    assert_eq!(code, Some(2), "{err}");
-    assert!(err.starts_with("{\"error\":{\"kind\":\"usage\",") && err.contains("e2e-9"), "{err}");
+    for (line, status, says) in [
+        ("profile nqn.2026-01.io.x:disk/1", 7, &["sluice-sim: sluiced is not running"][..]),
+        ("profile nqn.2026-01.io.x:disk/1 --json", 7, &["{\"error\":{\"kind\":\"no_daemon\","]),
+        ("run /nowhere/none.toml", 1, &["sluice-sim: "]),
+        ("--json e2e-9", 2, &["{\"error\":{\"kind\":\"usage\",", "e2e-9"]),
+    ] {
+        let (code, err) = run(line);
+        assert_eq!(code, Some(status), "{line}: {err}");
+        assert!(err.starts_with(says[0]) && says.iter().all(|text| err.contains(text)), "{err}");
+    }
 }
 
 #[test]

@@ -10,28 +10,15 @@ use pmem_verbs::gate::Pace;
 
 use crate::common::{BLOCK, LENGTH, PATIENCE, request};
 
-/// Runs a client for some seconds, with an engine where there is a window for best effort.
-pub(crate) fn run(
-    address: SocketAddr,
-    number: u32,
-    seconds: u32,
-    window: u32,
-    best_effort: Option<u32>,
-) {
-    let [window, best_effort] =
-        [Some(window), best_effort].map(|window| window.map(|n| u16::try_from(n).unwrap()));
-    let window = window.unwrap();
-    let pace = match best_effort {
-        None => Pace::Bare { window },
-        Some(best_effort_window) => Pace::Tokens { window, best_effort_window },
-    };
+/// Runs a client for some seconds.
+pub(crate) fn run(address: SocketAddr, number: u32, seconds: u64, pace: Pace) {
     let client = Client::open(address, request(number), pace, PATIENCE).unwrap();
     let data = client.accept().data;
     println!("client {number}: data at {} by key {}", data.at.0, data.key);
-    let free = client.buffers(window, BLOCK).unwrap();
+    let free = client.buffers(pace.window(), BLOCK).unwrap();
     let mut reader = Reader { client, free, block: number.into(), done: 0 };
     reader.client.want(u64::MAX);
-    match reader.run(number, Duration::from_secs(seconds.into())) {
+    match reader.run(number, Duration::from_secs(seconds)) {
         Ok(()) => println!("client {number} is over"),
         Err(_) => println!("client {number} ended: {:?}", reader.client.fault()),
     }

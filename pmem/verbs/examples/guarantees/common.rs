@@ -26,9 +26,8 @@ pub(crate) fn request(number: u32) -> Request {
 pub(crate) fn connect(
     address: SocketAddr,
     request: Request,
-    operations: u32,
+    operations: u16,
 ) -> Result<Connection, ConnectError> {
-    let operations = u16::try_from(operations).unwrap();
     Connection::open(address, request, operations, PATIENCE)
 }
 

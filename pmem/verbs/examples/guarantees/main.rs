@@ -28,33 +28,37 @@ mod common;
 mod node;
 mod rights;
 
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use pmem_verbs::gate::Pace;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["node", address, capacity, interval, batch, reservations @ ..] => {
-            let [capacity, interval, batch] =
-                [capacity, interval, batch].map(|n| n.parse().unwrap());
-            let reserved = reservations.iter().map(|n| n.parse().unwrap()).collect();
-            node::serve(address.parse().unwrap(), capacity, interval, batch, reserved);
+            let [capacity, interval, batch] = [capacity, interval, batch].map(|n| parsed(n));
+            let reserved = reservations.iter().map(|n| parsed(n)).collect();
+            node::serve(parsed(address), capacity, interval, batch, reserved);
         }
-        ["client", address, rest @ ..] => {
-            let rest: Vec<u32> = rest.iter().map(|n| n.parse().unwrap()).collect();
-            let [number, seconds, window, best] = rest[..] else { panic!("{rest:?}") };
-            client::run(address.parse().unwrap(), number, seconds, window, Some(best));
+        ["client", address, number, seconds, window, best] => {
+            let pace = Pace::Tokens { window: parsed(window), best_effort_window: parsed(best) };
+            client::run(parsed(address), parsed(number), parsed(seconds), pace);
         }
-        ["bare", address, rest @ ..] => {
-            let rest: Vec<u32> = rest.iter().map(|n| n.parse().unwrap()).collect();
-            let [number, seconds, window] = rest[..] else { panic!("{rest:?}") };
-            client::run(address.parse().unwrap(), number, seconds, window, None);
+        ["bare", address, number, seconds, window] => {
+            let pace = Pace::Bare { window: parsed(window) };
+            client::run(parsed(address), parsed(number), parsed(seconds), pace);
         }
-        ["rights", address, number] => {
-            rights::run(address.parse().unwrap(), number.parse().unwrap());
-        }
+        ["rights", address, number] => rights::run(parsed(address), parsed(number)),
         ["cheat", address, number, kind, stolen @ ..] => {
-            let stolen: Vec<u64> = stolen.iter().map(|n| n.parse().unwrap()).collect();
-            cheat::run(address.parse().unwrap(), number.parse().unwrap(), kind, &stolen);
+            let stolen: Vec<u64> = stolen.iter().map(|n| parsed(n)).collect();
+            cheat::run(parsed(address), parsed(number), kind, &stolen);
         }
         other => panic!("node, client, bare, rights or cheat, not {other:?}"),
     }
+}
+
+fn parsed<T: FromStr<Err: Debug>>(word: &str) -> T {
+    word.parse().unwrap()
 }

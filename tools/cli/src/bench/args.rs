@@ -239,19 +239,12 @@ pub(crate) struct Floor {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::super::job::Rw;
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::testing;
 
     fn parse(line: &str) -> Result<Load, clap::Error> {
-        Line::try_parse_from(line.split(' ')).map(|line| line.args.load)
+        testing::parse::<Args>(line).map(|args| args.load)
     }
 
     #[test]
@@ -285,8 +278,9 @@ mod tests {
             let load = parse(&format!("bench -n nqn --job {job}")).unwrap();
             assert!(load.jobs().is_err(), "{job}");
         }
-        assert!(Line::try_parse_from(["bench", "floor", "--bs", "4k"]).is_ok());
-        assert!(Line::try_parse_from(["bench", "floor", "-t", "rdma"]).is_err(), "no address");
-        assert!(Line::try_parse_from(["bench", "floor", "-t", "rdma", "-a", "10.0.0.1"]).is_ok());
+        let floor = testing::parse::<Args>;
+        assert!(floor("bench floor --bs 4k").is_ok());
+        assert!(floor("bench floor -t rdma").is_err(), "no address");
+        assert!(floor("bench floor -t rdma -a 10.0.0.1").is_ok());
     }
 }

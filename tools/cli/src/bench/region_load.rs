@@ -75,20 +75,12 @@ impl RegionLoad {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::super::args::Args;
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
+    use crate::testing::parse;
 
     fn load(line: &str) -> Result<Load, clap::Error> {
-        let words = format!("bench -n nqn --pmem log {line}");
-        Line::try_parse_from(words.split_whitespace()).map(|line| line.args.load)
+        parse::<Args>(&format!("bench -n nqn --pmem log {line}")).map(|args| args.load)
     }
 
     fn of(line: &str) -> anyhow::Result<RegionLoad> {
@@ -142,9 +134,7 @@ mod tests {
             assert!(load(line).is_err(), "{line}");
         }
         assert!(load("--bare --rw randwrite --core 1 --json -t rdma").is_ok());
-        let words = ["bench", "-n", "nqn", "--bare"];
-        assert!(Line::try_parse_from(words).is_err(), "without a region");
-        let words = ["bench", "-n", "nqn", "--pmem", "no/name"];
-        assert!(Line::try_parse_from(words).is_err());
+        assert!(parse::<Args>("bench -n nqn --bare").is_err(), "without a region");
+        assert!(parse::<Args>("bench -n nqn --pmem no/name").is_err());
     }
 }

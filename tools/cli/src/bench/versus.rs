@@ -135,15 +135,8 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        load: Load,
-    }
+    use crate::testing::parse;
 
     #[test]
     fn the_second_target_may_have_another_transport() {
@@ -154,8 +147,8 @@ mod tests {
             ("rdma", "tcp:b:1", ("b:1", "nqn")),
             ("tcp", "rdma:1", ("rdma:1", "nqn")),
         ] {
-            let line = ["bench", "-n", "nqn", "-t", transport, "--vs", vs];
-            let other = other(&Line::parse_from(line).load);
+            let load: Load = parse(&format!("bench -n nqn -t {transport} --vs {vs}")).unwrap();
+            let other = other(&load);
             assert_eq!((&endpoint(&other)[..], &other.nqn[..]), want, "-t {transport} --vs {vs}");
         }
     }

@@ -2,22 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use clap::Parser;
 use serde_json::json;
 use sluice_config::Method;
 
 use super::args::Command;
 use super::region_args::PmemAction;
 use super::request::Request;
+use crate::testing::parse_all;
 
-#[derive(Debug, Parser)]
-struct Line {
-    #[command(subcommand)]
-    command: Command,
-}
-
-fn parsed(line: &str) -> Command {
-    Line::try_parse_from(std::iter::once("sluice").chain(line.split(' '))).unwrap().command
+/// Parses a line without the program's name.
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    parse_all(&format!("sluice {line}")).map(|cli| match cli.command {
+        crate::Command::Control(command) => command,
+        other => panic!("{line}: {other:?}"),
+    })
 }
 
 #[test]
@@ -48,8 +46,7 @@ fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
         "host set q h --all-namespaces --namespaces 1",
         "host add q h --namespaces one",
     ] {
-        let words = std::iter::once("sluice").chain(line.split(' '));
-        assert!(Line::try_parse_from(words).is_err(), "{line}");
+        assert!(parse(line).is_err(), "{line}");
     }
 }
 
@@ -116,11 +113,11 @@ host remove q h --force => host.remove {"subsystem": "q", "host": "h", "force": 
 host any q off --force => host.any {"subsystem": "q", "allow": false, "force": true}
 namespace resize q 1 => namespace.resize {"subsystem": "q", "nsid": 1}
 host any q off => host.any {"subsystem": "q", "allow": false}
-subsystem add q --any-host => subsystem.add {"nqn": "q", "allow_any_host": true}
+subsystem add q --any-host --require-authentication
+    => subsystem.add {"nqn": "q", "allow_any_host": true, "require_authentication": true}
 listener add a --discovery-only => listener.add {"address": "a", "discovery_only": true}
-listener add a --class high => listener.add {"address": "a", "class": "high"}
-listener add a --require-authentication => listener.add {"address": "a", "require_authentication": true}
-subsystem add q --require-authentication => subsystem.add {"nqn": "q", "require_authentication": true}
+listener add a --class high --require-authentication --link east
+    => listener.add {"address": "a", "class": "high", "require_authentication": true, "link": "east"}
 qos show => qos.show
 qos set --weights 5,3,1 --window adaptive --enabled off --dscp urgent=46,low=0
     => qos.set {"weights": [5, 3, 1], "window": "adaptive", "enabled": false, "dscp": {"urgent": 46, "low": 0}}
@@ -137,7 +134,6 @@ qos reserve g --bytes 1MiB --period 1s --namespace q/1
 qos reserve g --commands 5k --latency 20ms --burst 8 --namespace q/1
     => session.reserve {"session": "g", "commands": "5k", "latency": "20ms", "burst": 8, "namespace": "q/1"}
 qos release g => session.release {"session": "g"}
-listener add a --link east => listener.add {"address": "a", "link": "east"}
 qos network => network.show
 qos network show => network.show
 qos network --enabled false --writes on --capacity 10Gbit/s --base dctcp
@@ -183,7 +179,7 @@ fn lines_make_requests() {
         let (method, params) = request.split_once(' ').unwrap_or((request, "{}"));
         let method = Method::from_name(method).unwrap();
         let params = serde_json::from_str(params).unwrap();
-        assert_eq!(parsed(line).request(), Request { method, params }, "{line}");
+        assert_eq!(parse(line).unwrap().request(), Request { method, params }, "{line}");
         asked.insert(method);
     }
     let request = PmemAction::Profile { periods: 4 }.request();

@@ -148,6 +148,7 @@ mod tests {
     use sluice_config::Method;
 
     use super::*;
+    use crate::testing::folder;
 
     /// Saves to a file; `changes` is the daemon's number of live changes. Returns the methods that were called.
     fn save(file: &Path, changes: usize) -> (Result<Saved, Failure>, Vec<Method>) {
@@ -165,9 +166,8 @@ mod tests {
 
     #[test]
     fn the_file_is_replaced_with_its_mode_and_read_again() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder(&[("a.toml", "old")]);
         let file = folder.path().join("a.toml");
-        fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         let (saved, asked) = save(&file, 2);
         let saved = saved.unwrap();
@@ -180,9 +180,8 @@ mod tests {
 
     #[test]
     fn nothing_is_written_without_live_changes_or_over_a_file_that_has_changed() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder(&[("a.toml", "edited")]);
         let file = folder.path().join("a.toml");
-        fs::write(&file, "edited").unwrap();
         let (saved, asked) = save(&file, 0);
         assert_eq!((saved.unwrap().changes, asked), (0, vec![Method::ConfigMerge]));
         let over = Saved { file: "f".to_owned(), changes: 0, left: 2, left_over: 2 };

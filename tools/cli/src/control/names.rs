@@ -55,22 +55,13 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use std::ffi::OsString;
 
-    use super::super::Command;
     use super::*;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(subcommand)]
-        _command: Command,
-    }
-
     fn names(line: &str) -> Names {
-        let mut whole = Line::command();
-        let words = std::iter::once("sluice").chain(line.split(' '));
-        let matches = whole.try_get_matches_from_mut(words).unwrap();
-        Names::of(&whole, &matches)
+        let words: Vec<_> = format!("sluice {line}").split(' ').map(OsString::from).collect();
+        crate::parse(&words).unwrap().1
     }
 
     #[test]

@@ -147,12 +147,8 @@ mod tests {
     use serde_json::json;
     use sluice_config::Method;
 
-    use super::super::shown;
+    use super::super::shown::{self, text};
     use super::*;
-
-    fn text(method: Method, answer: &Value) -> String {
-        shown::text(method, answer, Room::Unlimited)
-    }
 
     fn answer() -> Value {
         let flow = |class: &str, limit: Value| {

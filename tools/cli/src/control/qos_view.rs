@@ -352,12 +352,8 @@ pub(super) fn reserved(session: &Settings) -> String {
 mod tests {
     use sluice_config::Method;
 
-    use super::super::shown;
+    use super::super::shown::{self, text};
     use super::*;
-
-    fn text(method: Method, answer: &Value) -> String {
-        shown::text(method, answer, Room::Unlimited)
-    }
 
     fn traffic_of(mut row: Value) -> Value {
         let op = json!({"operations": 10, "bytes": 40_960, "errors": 0});

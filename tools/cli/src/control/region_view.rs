@@ -148,9 +148,8 @@ mod tests {
     use sluice_config::Method;
 
     use super::super::shown;
+    use super::super::tables_tests::HOST;
     use super::*;
-
-    const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 
     fn answer() -> Value {
         let mut answer = json!({
@@ -178,7 +177,7 @@ mod tests {
     }
 
     fn text(answer: &Value, room: Room) -> String {
-        shown::text(Method::PmemShow, answer, room)
+        shown::within(room, Method::PmemShow, answer)
     }
 
     #[test]

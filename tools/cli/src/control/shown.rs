@@ -7,8 +7,13 @@ use super::request::Request;
 use super::table::Room;
 use super::view;
 
-pub(super) fn text(method: Method, answer: &Value, room: Room) -> String {
+pub(super) fn within(room: Room, method: Method, answer: &Value) -> String {
     view::text(&Request { method, params: json!({}) }, answer, room).unwrap()
+}
+
+/// Returns an answer as text, as wide as it becomes.
+pub(super) fn text(method: Method, answer: &Value) -> String {
+    within(Room::Unlimited, method, answer)
 }
 
 /// Returns the lines of a text, with one space between two words.

@@ -4,10 +4,11 @@
 use serde_json::{Value, json};
 use sluice_config::Method;
 
-use super::shown::text;
+use super::shown::{text, within};
 use super::table::Room;
 
-const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+pub(super) const HOST: &str =
+    "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
 const NQN: &str = "nqn.2026-01.io.example:disks";
 const TERMS: &str = "20000 operations every 1s in commands of 4 KiB";
 
@@ -82,7 +83,7 @@ fn network() -> Value {
     })
 }
 
-fn connection() -> Value {
+pub(super) fn connection() -> Value {
     let network = json!({"link": "default", "class": "urgent", "base": "dctcp", "rtt_us": 450,
                          "out": {"limit": 4.75e9}, "in": {"limit": 4.75e9}});
     json!({"id": 72_057_594_037_927_937u64, "peer": "192.0.2.17:54321", "host": HOST,
@@ -185,41 +186,27 @@ fn every_method_that_shows_something_is_here() {
     }
 }
 
+/// In debug builds a table with two columns of one name panics.
 #[test]
 fn tables_fit_120_columns_where_nobody_says_how_wide() {
     for (method, answer) in answers() {
-        let seen = text(method, &answer, Room::Pipe);
+        let seen = within(Room::Pipe, method, &answer);
         for line in seen.lines().filter(|line| !line.starts_with("(not shown: ")) {
             assert!(line.chars().count() <= 120, "{}:\n{seen}", method.name());
         }
-        let whole = text(method, &answer, Room::Unlimited);
-        assert!(!whole.contains("(not shown: "), "{whole}");
-    }
-}
-
-#[test]
-fn no_two_columns_of_a_table_have_one_name() {
-    for (method, answer) in answers() {
-        let whole = text(method, &answer, Room::Unlimited);
-        let headings = headings(&whole);
-        assert!(!headings.is_empty(), "{whole}");
-        for mut names in headings {
-            let count = names.len();
-            names.sort_unstable();
-            names.dedup();
-            assert_eq!(names.len(), count, "{}: {names:?}", method.name());
-        }
+        let whole = text(method, &answer);
+        assert!(!headings(&whole).is_empty() && !whole.contains("(not shown: "), "{whole}");
     }
 }
 
 #[test]
 fn values_keep_their_numbers_at_any_width() {
     for width in 20..240 {
-        let seen = text(Method::SessionList, &sessions(), Room::Terminal(width));
+        let seen = within(Room::Terminal(width), Method::SessionList, &sessions());
         if has_column(&seen, "RESERVED") {
             assert!(seen.contains("20000 operations every 1s"), "{width}:\n{seen}");
         }
-        let seen = text(Method::NetworkShow, &network(), Room::Terminal(width));
+        let seen = within(Room::Terminal(width), Method::NetworkShow, &network());
         if has_column(&seen, "AIM") {
             assert!(seen.contains("within 2 ms  "), "{width}:\n{seen}");
         }
@@ -228,7 +215,7 @@ fn values_keep_their_numbers_at_any_width() {
 
 #[test]
 fn where_nothing_waited_there_is_no_percentile() {
-    let seen = text(Method::QosShow, &qos(), Room::Unlimited);
+    let seen = text(Method::QosShow, &qos());
     let line = seen.lines().find(|line| line.starts_with("urgent ")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     assert!(words.ends_with(&["-", "700", "us"]), "{seen}");

@@ -490,13 +490,9 @@ fn any_host(AnyHost { subsystem, allow_any_host }: &AnyHost) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::shown::{self, lines};
+    use super::super::shown::{lines, text};
+    use super::super::tables_tests::connection;
     use super::*;
-
-    /// Returns an answer as text, as wide as it becomes.
-    fn text(method: Method, answer: &Value) -> String {
-        shown::text(method, answer, Room::Unlimited)
-    }
 
     fn healthy() -> Value {
         json!({
@@ -556,28 +552,6 @@ mod tests {
     }
 
     #[test]
-    fn connections_fit_into_a_terminal() {
-        let host = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
-        let network = json!({"link": "default", "class": "high", "base": "dctcp", "rtt_us": 450,
-                             "out": {"limit": 4.75e9}, "in": {"limit": null}});
-        let row = json!({"id": 72_057_594_037_927_937u64, "peer": "192.0.2.17:54321", "host": host,
-                         "subsystem": "nqn.2026-01.com.example:disk2", "controller": 1, "queue": 1,
-                         "in_flight": 0, "reactor": 0, "digests": [true, true],
-                         "tls": "TLS_AES_256_GCM_SHA384", "authenticated": true,
-                         "network": network});
-        for width in [80, 120, 160] {
-            let seen = shown::text(Method::Connections, &json!([row]), Room::Terminal(width));
-            for line in seen.lines().take(2) {
-                assert!(line.chars().count() <= width, "{width}: {line}");
-            }
-            assert!(seen.contains("c91e6bf6") && seen.contains("disk2"), "{seen}");
-        }
-        let whole = text(Method::Connections, &json!([row]));
-        assert!(whole.contains(host) && whole.contains("header, data"), "{whole}");
-        assert!(lines(&whole)[1].contains("header, data AES_256_GCM yes default"), "{whole}");
-    }
-
-    #[test]
     fn connections_show_the_network_where_anything_is_known_of_it() {
         let row = |network: Value| {
             json!({"id": 7, "peer": "p", "host": "h", "subsystem": "s", "controller": 1,
@@ -588,10 +562,12 @@ mod tests {
         assert!(!without.contains("RTT"), "{without}");
         let known = json!({"link": "default", "class": "high", "base": "dctcp", "rtt_us": 450,
                            "out": {"limit": 4.75e9}, "in": {"limit": null}});
-        let with = text(Method::Connections, &json!([row(known), row(json!(null))]));
+        let rows = json!([row(known), row(json!(null)), connection()]);
+        let with = text(Method::Connections, &rows);
         let with = lines(&with);
         assert_eq!(with[1], "7 p h s 1 1 0 0 - - - default high dctcp 450 us 4.75 Gbit/s -");
         assert!(with[2].ends_with('-'), "{with:?}");
+        assert!(with[3].contains("header, data AES_256_GCM yes default"), "{with:?}");
     }
 
     #[test]

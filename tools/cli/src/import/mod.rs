@@ -71,6 +71,7 @@ fn parse<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
 mod tests {
     use super::imported::Imported;
     use super::*;
+    use crate::testing::folder;
 
     fn check(imported: &Imported) -> String {
         let text = imported.render("a test");
@@ -141,42 +142,32 @@ mod tests {
 
     #[test]
     fn running_target_is_read_from_its_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        let sub = "subsystems/nqn.2014-08.org.x:a";
-        for (path, text) in [
-            ("attr_allow_any_host", "0\n"),
-            ("attr_serial", "feed\n"),
-            ("namespaces/1/device_path", "/dev/sda\n"),
-            ("namespaces/1/enable", "1\n"),
-            ("namespaces/1/device_uuid", "e8be2a0f-5ab2-4b8f-a2f8-d71c1be0d2a1\n"),
-            ("attr_model", "Linux\n"),
-            ("namespaces/1/ana_grpid", "1\n"),
-            ("namespaces/1/resv_enable", "0\n"),
-            ("passthru/device_path", "(null)\n"),
-            ("passthru/enable", "0\n"),
-            ("allowed_hosts/nqn.2014-08.org.x:host1/dhchap_key", "DHHC-1:00:c2VjcmV0:\n"),
-        ] {
-            write(&format!("{sub}/{path}"), text);
-        }
-        for (name, text) in
-            [("addr_trtype", "tcp"), ("addr_traddr", "192.0.2.9"), ("addr_trsvcid", "4420")]
-        {
-            write(&format!("ports/1/{name}"), text);
-        }
-        write("hosts/nqn.2014-08.org.x:host1/dhchap_key", "DHHC-1:00:c2VjcmV0:\n");
-        write("ports/1/addr_tsas", "tls1.3\n");
-        write("ports/1/addr_treq", "not specified\n");
-        write("ports/1/ana_groups/1/ana_state", "optimized\n");
-        let disk = folder.path().join("disk.img");
-        write("disk.img", "");
-        write(&format!("{sub}/namespaces/2/device_path"), &disk.display().to_string());
-        write(&format!("{sub}/namespaces/2/enable"), "1\n");
-        write("ports/1/subsystems/nqn.2014-08.org.x:a/attr_serial", "feed\n");
+        let sub = |path: &str| format!("subsystems/nqn.2014-08.org.x:a/{path}");
+        let folder = folder(&[
+            (&sub("attr_allow_any_host"), "0\n"),
+            (&sub("attr_serial"), "feed\n"),
+            (&sub("attr_model"), "Linux\n"),
+            (&sub("namespaces/1/device_path"), "/dev/sda\n"),
+            (&sub("namespaces/1/enable"), "1\n"),
+            (&sub("namespaces/1/device_uuid"), "e8be2a0f-5ab2-4b8f-a2f8-d71c1be0d2a1\n"),
+            (&sub("namespaces/1/ana_grpid"), "1\n"),
+            (&sub("namespaces/1/resv_enable"), "0\n"),
+            (&sub("namespaces/2/enable"), "1\n"),
+            (&sub("passthru/device_path"), "(null)\n"),
+            (&sub("passthru/enable"), "0\n"),
+            (&sub("allowed_hosts/nqn.2014-08.org.x:host1/dhchap_key"), "DHHC-1:00:c2VjcmV0:\n"),
+            ("hosts/nqn.2014-08.org.x:host1/dhchap_key", "DHHC-1:00:c2VjcmV0:\n"),
+            ("ports/1/addr_trtype", "tcp"),
+            ("ports/1/addr_traddr", "192.0.2.9"),
+            ("ports/1/addr_trsvcid", "4420"),
+            ("ports/1/addr_tsas", "tls1.3\n"),
+            ("ports/1/addr_treq", "not specified\n"),
+            ("ports/1/ana_groups/1/ana_state", "optimized\n"),
+            ("ports/1/subsystems/nqn.2014-08.org.x:a/attr_serial", "feed\n"),
+            ("disk.img", ""),
+        ]);
+        let disk = folder.path().join("disk.img").display().to_string();
+        std::fs::write(folder.path().join(sub("namespaces/2/device_path")), disk).unwrap();
         let text = check(&nvmet::import(running::read(folder.path()).unwrap()));
         assert_has(
             &text,

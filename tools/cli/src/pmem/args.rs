@@ -177,24 +177,11 @@ impl CommandArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Transfer {
-        #[command(flatten)]
-        args: TransferArgs,
-    }
-
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: CommandArgs,
-    }
+    use crate::testing::parse;
 
     fn transfer(line: &str) -> Result<TransferArgs, clap::Error> {
-        Transfer::try_parse_from(format!("read {line}").split_whitespace()).map(|line| line.args)
+        parse(&format!("read {line}"))
     }
 
     #[test]
@@ -237,9 +224,7 @@ mod tests {
 
     #[test]
     fn the_kernels_host_is_asked_by_a_line_for_nvme_cli() {
-        let line = |words: &str| {
-            Command::parse_from(format!("command {words}").split_whitespace()).args.line()
-        };
+        let line = |words: &str| parse::<CommandArgs>(&format!("command {words}")).unwrap().line();
         assert_eq!(
             line("log"),
             "nvme admin-passthru /dev/nvme0 --opcode=0xc2 --data-len=128 --cdw10=0x676f6c --cdw15=0x1 \

@@ -378,12 +378,17 @@ mod tests {
         }
     }
 
+    /// Writes as many bytes to a region, in pieces of 64. Returns their number.
+    fn written(region: &mut InMemory, length: usize) -> Result<u64, String> {
+        let written = write(region, &plan(0, None, 64, 2), &mut bytes(length).as_slice());
+        written.map(|written| written.bytes).map_err(|error| format!("{error:#}"))
+    }
+
     #[test]
     fn an_input_that_does_not_fit_is_an_error_and_one_that_was_cut_on_purpose_is_not() {
         for length in [100, 130] {
             let mut region = InMemory::new(100, 7);
-            let written = write(&mut region, &plan(0, None, 64, 2), &mut bytes(length).as_slice());
-            assert_eq!(written.is_ok(), length == 100, "{written:?}");
+            assert_eq!(written(&mut region, length).is_ok(), length == 100, "{length}");
             assert_eq!(region.data, bytes(100));
         }
         let mut region = InMemory::new(100, 7);
@@ -394,25 +399,15 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_survive_is_an_error() {
-        let mut region = InMemory::new(100, 7);
-        region.broken = true;
-        let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(100).as_slice());
-        let text = format!("{:#}", outcome.unwrap_err());
+    fn failed_flush_and_other_bytes_are_errors() {
+        let mut region = InMemory { broken: true, ..InMemory::new(100, 7) };
+        let text = written(&mut region, 100).unwrap_err();
         assert!(text.contains("not flushed: the medium"), "{text}");
-    }
-
-    #[test]
-    fn a_flush_that_finds_other_bytes_fails() {
-        let mut region = InMemory::new(100, 7);
-        region.meddler = Some(99);
-        let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(99).as_slice());
-        assert_eq!(outcome.unwrap().bytes, 99, "the byte behind is another's");
-        let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(100).as_slice());
-        assert_eq!(outcome.unwrap().bytes, 100, "the same byte was written");
+        let mut region = InMemory { meddler: Some(99), ..InMemory::new(100, 7) };
+        assert_eq!(written(&mut region, 99), Ok(99), "the byte behind is another's");
+        assert_eq!(written(&mut region, 100), Ok(100), "the same byte was written");
         region.meddler = Some(1);
-        let outcome = write(&mut region, &plan(0, None, 64, 2), &mut bytes(100).as_slice());
-        let text = format!("{:#}", outcome.unwrap_err());
+        let text = written(&mut region, 100).unwrap_err();
         assert!(text.contains("100 bytes were written, and not flushed: the last bytes"), "{text}");
     }
 }

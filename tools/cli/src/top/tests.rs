@@ -3,8 +3,6 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
@@ -21,6 +19,7 @@ use super::sample::{Answers, Sample};
 use super::state::{Action, State};
 use super::{Args, plain};
 use crate::control::table::Room;
+use crate::testing::parse;
 
 fn io(operations: u64, queue_sum: Option<u64>) -> Value {
     let latency = json!({ "mean": 50_000, "p50": 1, "p90": 2, "p99": 90_000, "p999": 4 });
@@ -124,46 +123,50 @@ fn shown(state: &mut State, size: (u16, u16)) -> String {
     screen(state, size, true).backend().to_string()
 }
 
-/// Checks that a terminal of this size shows these parts, and no control sequences.
-fn shows(state: &mut State, size: (u16, u16), parts: &[&str]) {
-    let seen = shown(state, size);
-    for part in parts {
-        assert!(seen.contains(part), "{part}:\n{seen}");
-    }
-    assert!(!seen.contains('\u{1b}'), "{seen}");
-}
-
 fn press(state: &mut State, keys: &str) {
     keys.chars().for_each(|key| {
         state.key(KeyEvent::from(KeyCode::Char(key)));
     });
 }
 
-/// Starts a daemon whose counters grow with each sample, and which hangs up after `lives` of them.
-fn daemon(path: &Path, pid: u64, knows_qos: bool, lives: usize) -> std::thread::JoinHandle<()> {
+/// Starts a daemon that answers so many requests of a client, by their methods and parameters, and hangs up then.
+fn serve(
+    path: &Path,
+    requests: usize,
+    mut answer: impl FnMut(&str, &Value) -> Value + Send + 'static,
+) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();
-    let done = Arc::new(AtomicU64::new(1000));
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let mut writer = stream.try_clone().unwrap();
-        for line in BufReader::new(stream).lines().take(5 * lives) {
-            let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            let answers = answers(pid, 2, done.load(Relaxed));
-            let answer = match request["method"].as_str().unwrap() {
-                "status" => json!({ "id": 1, "result": answers.status }),
-                "statistics" => json!({ "id": 1, "result": answers.statistics }),
-                "connections" => {
-                    done.fetch_add(1000, Relaxed);
-                    json!({ "id": 1, "result": answers.connections })
-                }
-                _ if !knows_qos => {
-                    json!({ "id": 1, "error": { "kind": "unknown_method", "message": "no" } })
-                }
-                "network.show" => json!({ "id": 1, "result": answers.network }),
-                _ => json!({ "id": 1, "result": answers.qos }),
-            };
+        for line in BufReader::new(stream).lines().map_while(Result::ok).take(requests) {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            let mut answer = answer(request["method"].as_str().unwrap(), &request["params"]);
+            answer["id"] = json!(1);
             writer.write_all(format!("{answer}\n").as_bytes()).unwrap();
         }
+    })
+}
+
+/// Starts a daemon whose counters grow with each sample, and which hangs up after `lives` of them.
+fn daemon(path: &Path, pid: u64, knows_qos: bool, lives: usize) -> std::thread::JoinHandle<()> {
+    let mut done = 1000;
+    serve(path, 5 * lives, move |method, _| {
+        let answers = answers(pid, 2, done);
+        let result = match method {
+            "status" => answers.status,
+            "statistics" => answers.statistics,
+            "connections" => {
+                done += 1000;
+                answers.connections
+            }
+            _ if !knows_qos => {
+                return json!({ "error": { "kind": "unknown_method", "message": "no" } });
+            }
+            "network.show" => json!(answers.network),
+            _ => json!(answers.qos),
+        };
+        json!({ "result": result })
     })
 }
 
@@ -241,23 +244,13 @@ fn arrows_bring_every_column_to_a_narrow_terminal() {
 fn a_daemon_without_buckets_is_asked_without() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
-    let listener = UnixListener::bind(&path).unwrap();
-    let asked = std::thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        let mut writer = stream.try_clone().unwrap();
-        let mut asked = 0;
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let request: Value = serde_json::from_str(&line).unwrap();
-            asked += 1;
-            let answer = match request["params"].get("buckets") {
-                Some(_) => {
-                    json!({"id": 1, "error": {"kind": "invalid", "message": "unknown key"}})
-                }
-                None => json!({"id": 1, "result": {"hosts": []}}),
-            };
-            writer.write_all(format!("{answer}\n").as_bytes()).unwrap();
+    let (sender, asked) = std::sync::mpsc::channel();
+    serve(&path, 9, move |_, params| {
+        sender.send(()).unwrap();
+        match params.get("buckets") {
+            Some(_) => json!({"error": {"kind": "invalid", "message": "unknown key"}}),
+            None => json!({"result": {"hosts": []}}),
         }
-        asked
     });
     let mut client = Client::new(&path, Duration::from_secs(60));
     for _ in 0..2 {
@@ -265,7 +258,7 @@ fn a_daemon_without_buckets_is_asked_without() {
         assert_eq!(answer, Some(json!({"hosts": []})));
     }
     drop(client);
-    assert_eq!(asked.join().unwrap(), 3, "it is remembered");
+    assert_eq!(asked.iter().count(), 3, "it is remembered");
 }
 
 #[test]
@@ -336,7 +329,11 @@ fn everything_is_on_the_screen_and_nothing_a_host_says_controls_it() {
         ("6", &["6 Connections", "62.5 Mbit/s", "dctcp", "450 us", "nqn.h:[31mred"]),
     ] {
         press(&mut state, pane);
-        shows(&mut state, (240, 40), parts);
+        let seen = shown(&mut state, (240, 40));
+        assert!(!seen.contains('\u{1b}'), "{seen}");
+        for part in parts {
+            assert!(seen.contains(part), "{part}:\n{seen}");
+        }
     }
     press(&mut state, "2");
     assert!(!shown(&mut state, (240, 40)).contains("4294967295"), "no limit is no number");
@@ -521,13 +518,7 @@ fn a_client_connects_again_when_the_daemon_comes_back() {
 
 #[test]
 fn the_arguments_choose_text_or_a_screen() {
-    use clap::Parser as _;
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-    let parse = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.args);
+    let parse = parse::<Args>;
     for (line, terminal, prints) in [
         ("top", true, None),
         ("top", false, Some(0)),

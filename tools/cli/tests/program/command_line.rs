@@ -5,7 +5,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, output};
 use serde_json::{Value, json};
 
 /// Makes an answer that refuses.
@@ -15,9 +15,7 @@ fn refused(kind: &str, message: &str) -> Value {
 
 /// Runs a line. Returns the exit status, standard output and standard error.
 fn run(daemon: &Daemon, line: &str) -> (Option<i32>, String, String) {
-    let output = daemon.sluice(line).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    output(&mut daemon.sluice(line))
 }
 
 /// Reads the error on one line of standard error: kind and message.
@@ -209,6 +207,7 @@ fn events_are_lines_or_objects() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[0].starts_with("(2 earlier events are no longer in memory"), "{out}");
+    assert!(lines[0].contains("journalctl"), "{out}");
     assert_eq!(lines[1], "1970-01-01T00:00:03.000Z  WARN   event 3");
     assert_eq!((lines.len(), lines[3]), (4, "1970-01-01T00:00:05.000Z  WARN   event 5"));
     let (code, out, _) = run(&daemon, "events --json");

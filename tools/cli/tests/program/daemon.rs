@@ -62,3 +62,10 @@ impl Daemon {
         sluice
     }
 }
+
+/// Runs a command. Returns the exit status, standard output and standard error.
+pub(crate) fn output(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}

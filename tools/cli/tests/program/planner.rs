@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::daemon::output;
+
 /// Runs a command of the shell. Another process must write executable files: a thread that forks while this process
 /// writes a program would keep the program from being executed.
 fn shell(command: &str, argument: &Path) {
@@ -22,9 +24,7 @@ fn planner(folder: &Path) {
 /// standard error.
 fn run(folder: &Path, path: &Path, line: &str) -> (Option<i32>, String, String) {
     let mut sluice = Command::new(folder.join("sluice"));
-    let output = sluice.args(line.split(' ')).env("PATH", path).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    output(sluice.args(line.split(' ')).env("PATH", path))
 }
 
 /// Makes a folder with a copy of sluice and an empty one.

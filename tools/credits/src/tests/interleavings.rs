@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::layout::Phase;
-use crate::steps::{Actor, outside};
+use crate::steps::outside;
 use crate::tally::Amount;
 
 const HOSTS: usize = 3;

@@ -1,9 +1,6 @@
 //! A process that is killed at each step of each operation.
 
-use std::sync::Arc;
-
 use super::*;
-use crate::steps::Actor;
 
 /// Kills process 0 after each number of steps of `operation`, and reclaims its slot. Calls `check` with
 /// the result each time.
@@ -15,15 +12,13 @@ fn at_each_step(
     for steps in 0.. {
         let shared = Arc::<Shared>::from(segment(2, 8, 3));
         prepare(&shared);
-        let theirs = shared.clone();
-        let mut actor = Actor::new(move || operation(&theirs));
-        let is_inside = steps == 0 || actor.run(steps);
-        actor.kill();
+        let mut killed = actor(&shared, operation);
+        let is_inside = steps == 0 || killed.run(steps);
+        killed.kill();
         // An agent is killed during its reclaim, too.
         for steps in 1..12 {
-            let theirs = shared.clone();
-            let mut agent = Actor::new(move || {
-                theirs.reclaim(seat(0));
+            let mut agent = actor(&shared, |shared| {
+                shared.reclaim(seat(0));
             });
             agent.run(steps);
             agent.kill();
@@ -102,10 +97,9 @@ fn d6_kill_during_trial_leaves_decision_to_next_dispatcher() {
         assert!(shared.take(seat(0), cost(1, 0), START));
         shared.enqueue(seat(1), number(0), cost(1, 0));
         shared.header.set_caps(Caps { operations: 2, payload: u64::MAX });
-        let theirs = shared.clone();
-        let mut actor = Actor::new(move || theirs.dispatch());
-        actor.run(steps);
-        actor.kill();
+        let mut dispatcher = actor(&shared, Shared::dispatch);
+        dispatcher.run(steps);
+        dispatcher.kill();
         assert!(!shared.take(seat(2), cost(2, 0), START));
         shared.dispatch();
         assert!(shared.settle(seat(1), number(0), cost(1, 0), START));
@@ -117,14 +111,12 @@ fn d6_abandoned_trial_does_not_block_lower_ticket() {
     for steps in 1..60 {
         let shared = Arc::<Shared>::from(segment(1, 8, 3));
         // Process 1 has a ticket, and is not in the queue yet.
-        let theirs = shared.clone();
-        let mut first = Actor::new(move || theirs.enqueue(seat(1), number(0), cost(1, 9)));
+        let mut first = actor(&shared, |shared| shared.enqueue(seat(1), number(0), cost(1, 9)));
         first.run(1);
-        let theirs = shared.clone();
-        let mut second = Actor::new(move || theirs.enqueue(seat(2), number(0), cost(1, 9)));
+        let mut second = actor(&shared, |shared| shared.enqueue(seat(2), number(0), cost(1, 9)));
         second.run(steps);
         second.kill();
-        while first.run(1_000) {}
+        finish(first);
         shared.dispatch();
         let spots = [seat(1), seat(2)].map(|seat| shared.is_due(seat, number(0), START));
         assert!(spots == [true, false] || spots == [false, true], "{steps}: {spots:?}");

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
 use super::*;
@@ -28,6 +30,14 @@ fn folder() -> (TempDir, PathBuf) {
 fn create(path: &Path, operations: u32, valid_for: Duration) -> Result<Segment, Error> {
     let caps = Caps { operations, payload: u64::MAX };
     Segment::create(path, "nqn.2026-01.example:disks", 0o640, caps, valid_for)
+}
+
+/// Creates a segment with these credits, and attaches to it.
+fn attached(operations: u32) -> (TempDir, Segment, Pool) {
+    let (folder, path) = folder();
+    let segment = create(&path, operations, LONG).unwrap();
+    let pool = Pool::attach(path).unwrap();
+    (folder, segment, pool)
 }
 
 #[test]
@@ -54,9 +64,7 @@ fn d6_free_credits_need_no_futex() {
 
 #[test]
 fn d6_threads_that_sleep_are_woken_in_order() {
-    let (_folder, path) = folder();
-    let segment = create(&path, 1, LONG).unwrap();
-    let pool = Pool::attach(&path).unwrap();
+    let (_folder, segment, pool) = attached(1);
     let held = pool.take(cost(1, 0)).unwrap();
     let (sender, order) = std::sync::mpsc::channel();
     thread::scope(|scope| {
@@ -82,9 +90,7 @@ fn d6_threads_that_sleep_are_woken_in_order() {
 
 #[test]
 fn d6_waiter_notices_expiry_by_itself() {
-    let (_folder, path) = folder();
-    let segment = create(&path, 1, LONG).unwrap();
-    let pool = Pool::attach(&path).unwrap();
+    let (_folder, segment, pool) = attached(1);
     let held = pool.take(cost(1, 0)).unwrap();
     assert!(pool.is_enforced());
     assert!(pool.wait(cost(1, 0), BRIEF).is_none(), "no credits, and not expired");
@@ -100,9 +106,7 @@ fn d6_waiter_notices_expiry_by_itself() {
 
 #[test]
 fn d6_closing_wakes_all_waiters() {
-    let (_folder, path) = folder();
-    let segment = create(&path, 1, LONG).unwrap();
-    let pool = Pool::attach(&path).unwrap();
+    let (_folder, segment, pool) = attached(1);
     let held = pool.take(cost(1, 0)).unwrap();
     // More waiters than the process has spots.
     let waiters = SPOTS + 2;
@@ -121,9 +125,7 @@ fn d6_closing_wakes_all_waiters() {
 
 #[test]
 fn d6_more_spots_than_the_segment_has_are_served() {
-    let (_folder, path) = folder();
-    let segment = create(&path, 1, LONG).unwrap();
-    let pool = Pool::attach(&path).unwrap();
+    let (_folder, segment, pool) = attached(1);
     let mut held = pool.take(cost(1, 0));
     let mut spots: Vec<_> = (0..3 * SPOTS).map(|_| pool.enqueue(cost(1, 0))).collect();
     for spot in &mut spots {
@@ -138,9 +140,7 @@ fn d6_more_spots_than_the_segment_has_are_served() {
 
 #[test]
 fn d6_pool_that_is_dropped_returns_everything() {
-    let (_folder, path) = folder();
-    let mut segment = create(&path, 2, LONG).unwrap();
-    let pool = Pool::attach(&path).unwrap();
+    let (_folder, mut segment, pool) = attached(2);
     let held = pool.take(cost(2, 7)).unwrap();
     let spot = pool.enqueue(cost(1, 3));
     assert_eq!(segment.reclaim().unwrap(), 0, "the process lives");
@@ -210,7 +210,7 @@ fn d6_attach_names_path_fault_and_remedy() {
     symlink("/dev/zero", &path).unwrap();
     fault("cannot be used");
     fs::remove_file(&path).unwrap();
-    make_fifo(&path);
+    mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     fault("not a regular file");
     fs::remove_file(&path).unwrap();
     fs::write(&path, "short").unwrap();
@@ -244,12 +244,6 @@ fn d6_attach_names_path_fault_and_remedy() {
     assert!(error.contains("missing") && error.contains("folder exists"), "{error}");
 }
 
-/// Creates a FIFO.
-fn make_fifo(path: &Path) {
-    nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR)
-        .unwrap();
-}
-
 #[test]
 fn d6_full_segment_refuses_another_process() {
     let (_folder, path) = folder();
@@ -266,9 +260,8 @@ fn d6_full_segment_refuses_another_process() {
 
 #[test]
 fn d6_overwritten_segment_neither_blocks_nor_panics() {
-    let (_folder, path) = folder();
-    let mut segment = create(&path, 2, LONG).unwrap();
-    let pool = Pool::attach(&path).unwrap();
+    let (folder, mut segment, pool) = attached(2);
+    let path = folder.path().join("disks");
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     let length = usize::try_from(fs::metadata(&path).unwrap().len()).unwrap();
     for byte in [0, 1, 0x7f, 0x80, 0xff] {

@@ -1,19 +1,8 @@
 //! Races that need two or three accesses at exact places.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::layout::Phase;
-use crate::steps::{Actor, outside};
-
-fn actor(shared: &Arc<Shared>, act: impl FnOnce(&Shared) + Send + 'static) -> Actor {
-    let shared = shared.clone();
-    Actor::new(move || act(&shared))
-}
-
-fn finish(mut actor: Actor) {
-    while actor.run(1_000) {}
-}
+use crate::steps::outside;
 
 fn phase(shared: &Shared, index: usize) -> Phase {
     outside(|| shared.spot(seat(index), number(0)).unwrap().1.state().phase())

@@ -196,10 +196,8 @@ mod tests {
             format!("{LINK}[[class]]\nname = 'a'\n[[class]]\nname = 'b'\ndelay = '1us'\nflows = 3");
         let setup = Scenario::parse(&text).unwrap().setup;
         let micros = |class: &ModelClass| (class.delay.as_micros(), class.flows, class.goal);
-        assert_eq!(
-            setup.classes.iter().map(micros).collect::<Vec<_>>(),
-            [(20, 1, Goal::None), (1, 3, Goal::None)]
-        );
+        let classes: Vec<_> = setup.classes.iter().map(micros).collect();
+        assert_eq!(classes, [(20, 1, Goal::None), (1, 3, Goal::None)]);
         assert_eq!(setup.capacity, 10e9 / 12_000.0);
     }
 }

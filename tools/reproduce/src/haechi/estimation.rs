@@ -263,23 +263,3 @@ pub(super) fn nineteen(request: Request) -> anyhow::Result<Made> {
         [("haechi-19a", first_client(&uniform)), ("haechi-19b", first_client(&zipf))],
     ))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::haechi::tests::holds;
-
-    #[test]
-    #[ignore = "make test-long: whole figures"]
-    fn h4_haechi_16_and_17_follow_a_node_that_gets_slower() {
-        holds(sixteen, &["uniform: the estimate of period 21"]);
-        holds(seventeen, &["[1] C1's reservation"]);
-    }
-
-    #[test]
-    #[ignore = "make test-long: whole figures"]
-    fn h4_haechi_18_and_19_follow_a_node_that_gets_faster() {
-        holds(eighteen, &["[1] Conversion sets the pool"]);
-        holds(nineteen, &["Zipf: C9 and C10 from period 20 on"]);
-    }
-}

@@ -71,23 +71,3 @@ const fn figure(
 ) -> Figure {
     Figure { name, about, run, weight: 10, scales: true }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::figure::{Made, Request};
-
-    fn check(made: &Made, expected: &[&str]) {
-        assert_eq!(made.off, [] as [&str; 0], "{}", made.text);
-        for text in expected {
-            assert!(made.text.contains(text), "no {text:?} in\n{}", made.text);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let paths = made.draw(folder.path()).unwrap();
-        assert!(!paths.is_empty() && paths.iter().all(|path| path.exists()), "{paths:?}");
-    }
-
-    /// Makes a figure at an eighth of the paper's size. Each claim must hold or differ as declared.
-    pub(super) fn holds(figure: impl Fn(Request) -> anyhow::Result<Made>, expected: &[&str]) {
-        check(&figure(Request { seed: 1, scale: 8, quick: true }).unwrap(), expected);
-    }
-}

@@ -120,17 +120,3 @@ pub(super) fn fifteen(request: Request) -> anyhow::Result<Made> {
     let plot = bars("latency of I/Os in us", groups, &series);
     Ok(Made::of(&title, claims, [("haechi-15", plot)]))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::haechi::tests::holds;
-
-    #[test]
-    #[ignore = "make test-long: whole figures"]
-    fn h5_haechi_13_to_15_are_the_papers() {
-        holds(thirteen, &["constant rate: C1 to C3, of their reservation"]);
-        holds(fourteen, &["12.9 %", "0.7 %"]);
-        holds(fifteen, &["99.9 %: "]);
-    }
-}

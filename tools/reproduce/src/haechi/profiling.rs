@@ -126,17 +126,3 @@ fn kilo(what: &str, paper: f64, ours: f64, tolerance: f64) -> Claim {
     let text = format!("{} K", paper / 1e3);
     Claim::kilo(what, text, ours, Bound::Near(paper, tolerance))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::haechi::tests::holds;
-
-    #[test]
-    #[ignore = "make test-long: whole figures"]
-    fn h5_haechi_6_to_8_are_the_papers() {
-        holds(six, &["one client alone (C_L)", "400.0 K"]);
-        holds(seven, &["10 clients together", "profiled mean"]);
-        holds(eight, &["(b) spike of bursts: all together", "1380 K"]);
-    }
-}

@@ -265,36 +265,3 @@ pub(super) fn twelve(request: Request) -> anyhow::Result<Made> {
     let title = "Haechi, Fig. 12 (H5): throughput where 50 to 90 % are reserved";
     Ok(Made::of(title, claims, [("haechi-12", plot)]))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::haechi::tests::holds;
-
-    #[test]
-    #[ignore = "make test-long: whole figures"]
-    fn h5_haechi_9_costs_less_than_a_thousandth_and_names_what_differs() {
-        holds(
-            nine,
-            &[
-                "less than 0.1 %",
-                "differs [1]",
-                "[1] On a node that serves in order",
-                "differs [2]",
-            ],
-        );
-    }
-
-    #[test]
-    #[ignore = "make test-long: whole figures"]
-    fn h2_haechi_10_and_11_show_that_conversion_wastes_nothing() {
-        holds(ten, &["Zipf: C3 to C10 more than with Basic Haechi"]);
-        holds(eleven, &["uniform: Basic Haechi, of the bare system"]);
-    }
-
-    #[test]
-    #[ignore = "make test-long: whole figures"]
-    fn h5_haechi_12_falls_where_much_is_reserved_unevenly() {
-        holds(twelve, &["90 %, Zipf: clients below their reservation", "differs [1]"]);
-    }
-}

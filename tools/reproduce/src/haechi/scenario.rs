@@ -576,12 +576,16 @@ mod tests {
         }
     }
 
+    fn shipped(figure: u32) -> Scenario {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+        let path = folder.join(format!("haechi-{figure}.toml"));
+        read(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
     #[test]
     fn each_figures_scenario_runs_and_shows_its_clients_and_periods() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
         for figure in 6..=19 {
-            let path = folder.join(format!("haechi-{figure}.toml"));
-            let mut scenario = read(&std::fs::read_to_string(path).unwrap()).unwrap();
+            let mut scenario = shipped(figure);
             scenario.testbed.scale = 8;
             scenario.experiment.periods = scenario.experiment.periods.min(3);
             let report = scenario.run(None).unwrap();
@@ -597,12 +601,7 @@ mod tests {
 
     #[test]
     fn figures_of_the_same_runs_have_the_same_set_up_and_congestion_when_they_say() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-        let of = |figure: u32| {
-            let text =
-                std::fs::read_to_string(folder.join(format!("haechi-{figure}.toml"))).unwrap();
-            Experiment { latencies: false, ..read(&text).unwrap().experiment }
-        };
+        let of = |figure| Experiment { latencies: false, ..shipped(figure).experiment };
         for (one, other) in [(10, 11), (13, 14), (13, 15), (16, 17), (18, 19)] {
             assert_eq!(of(one), of(other), "{one} and {other}");
         }

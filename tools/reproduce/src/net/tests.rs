@@ -15,14 +15,19 @@ fn network(end: Time) -> Network {
 }
 
 fn flow(controller: WindowControl, class: Option<usize>) -> SenderSetup {
-    SenderSetup {
-        back: 50 * MICRO,
-        payload: PAYLOAD,
-        wire: WIRE,
-        class,
-        deadline: None,
-        controller,
+    let (back, payload, wire, deadline) = (50 * MICRO, PAYLOAD, WIRE, None);
+    SenderSetup { back, payload, wire, class, deadline, controller }
+}
+
+/// Runs three flows that always have something to send for 100 ms. Returns their rates in the second half.
+fn saturate(network: &mut Network, flow_of: impl Fn(usize) -> SenderSetup) -> [f64; 3] {
+    let end = 100 * MILLI;
+    for class in 0..3 {
+        let flow = network.flow(flow_of(class));
+        network.start(flow, true, 0);
     }
+    network.run(end);
+    [0, 1, 2].map(|flow| network.record().rate(flow, 50 * MILLI, end))
 }
 
 /// The payload rate of 10 Gb/s of packets, in bits per second.
@@ -30,14 +35,8 @@ const GOODPUT: f64 = 10e9 * PAYLOAD as f64 / WIRE as f64;
 
 #[test]
 fn dctcp_flows_fill_the_link_and_share_it() {
-    let end = 100 * MILLI;
-    let mut network = network(end);
-    for _ in 0..3 {
-        let flow = network.flow(flow(WindowControl::dctcp(), None));
-        network.start(flow, true, 0);
-    }
-    network.run(end);
-    let rates = [0, 1, 2].map(|flow| network.record().rate(flow, 50 * MILLI, end));
+    let mut network = network(100 * MILLI);
+    let rates = saturate(&mut network, |_| flow(WindowControl::dctcp(), None));
     let total: f64 = rates.iter().sum();
     assert!((0.95..1.0001).contains(&(total / GOODPUT)), "{rates:?}");
     assert!(rates.iter().all(|rate| (rate / total * 3.0 - 1.0).abs() < 0.15), "{rates:?}");
@@ -47,16 +46,10 @@ fn dctcp_flows_fill_the_link_and_share_it() {
 
 #[test]
 fn e1_qtcp_flows_share_by_their_targets() {
-    let end = 100 * MILLI;
-    let mut network = network(end);
+    let mut network = network(100 * MILLI);
     network.share(Shares::new(Rate::from_bits(GOODPUT), vec![3.0, 2.0, 1.0]));
-    for class in 0..3 {
-        let flow =
-            network.flow(flow(WindowControl::new(Law::Qtcp, &Settings::default()), Some(class)));
-        network.start(flow, true, 0);
-    }
-    network.run(end);
-    let rates = [0, 1, 2].map(|flow| network.record().rate(flow, 50 * MILLI, end));
+    let qtcp = || WindowControl::new(Law::Qtcp, &Settings::default());
+    let rates = saturate(&mut network, |class| flow(qtcp(), Some(class)));
     let total: f64 = rates.iter().sum();
     assert!(total / GOODPUT > 0.9, "{rates:?}");
     // Windows of 14 packets grow by a fourteenth each round trip: Low stays past its target.

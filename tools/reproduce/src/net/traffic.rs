@@ -102,10 +102,8 @@ mod tests {
                 used[flow as usize] += 1;
             }
             assert!((bytes / time / 1e9 - 1.0).abs() < 0.02, "{size:?}");
-            assert!(
-                used.iter().all(|&used| used == 0 || (30_000..36_000).contains(&used)),
-                "{used:?}"
-            );
+            let used = [used[3], used[5], used[7]];
+            assert!(used.iter().all(|used| (30_000..36_000).contains(used)), "{used:?}");
         }
     }
 }

@@ -20,23 +20,14 @@ struct Batch {
     marked: f64,
 }
 
-/// The bound that a sender keeps to.
-#[derive(Clone, Copy, PartialEq)]
-enum Sender {
-    /// A window in flight.
-    Windowed,
-    /// A rate, with any amount in flight.
-    Paced,
-}
-
 /// A flow through the bottleneck.
 pub(crate) struct Flow {
     pub(crate) controller: Box<dyn Controller>,
-    sender: Sender,
     /// Whether the flow sends.
     pub(crate) active: bool,
-    /// The time between two steps of the controller; zero stands for a round trip.
-    period_us: u64,
+    /// The time between two steps of the controller of a flow with a rate, and any amount in flight; `None`: the flow
+    /// has a window, and a step in each round trip.
+    period_us: Option<u64>,
     base_us: u64,
     in_flight: f64,
     queued: f64,
@@ -58,9 +49,8 @@ impl Flow {
         let ticks = usize::try_from(base_us / TICK_US).unwrap();
         Self {
             controller,
-            sender: Sender::Windowed,
             active: true,
-            period_us: 0,
+            period_us: None,
             base_us,
             in_flight: 0.0,
             queued: 0.0,
@@ -75,16 +65,16 @@ impl Flow {
 
     /// Creates a flow at a fixed rate, whose controller steps in this period.
     pub(crate) fn paced(controller: Box<dyn Controller>, base_us: u64, period_us: u64) -> Self {
-        Self { sender: Sender::Paced, period_us, ..Self::new(controller, base_us) }
+        Self { period_us: Some(period_us), ..Self::new(controller, base_us) }
     }
 
     /// Computes the packets that the flow sends in a tick.
     fn sends(&self) -> f64 {
         let decision = self.controller.decision();
-        match self.sender {
+        match self.period_us {
             _ if !self.active => 0.0,
-            Sender::Windowed => (decision.window - self.in_flight).max(0.0),
-            Sender::Paced => decision.rate.bytes() / f64::from(MSS) * TICK_US as f64 / 1e6,
+            None => (decision.window - self.in_flight).max(0.0),
+            Some(_) => decision.rate.bytes() / f64::from(MSS) * TICK_US as f64 / 1e6,
         }
     }
 
@@ -114,8 +104,7 @@ impl Flow {
 
     fn step(&mut self, now_us: u64, queue_us: f64) {
         let round_trip = self.base_us + u64::from(whole(queue_us));
-        let period = if self.period_us == 0 { round_trip } else { self.period_us };
-        if !self.active || now_us - self.stepped_us < period {
+        if !self.active || now_us - self.stepped_us < self.period_us.unwrap_or(round_trip) {
             return;
         }
         let seen = self.observe(now_us, queue_us);
@@ -143,14 +132,12 @@ pub(crate) struct Bottleneck {
     threshold: f64,
     pub(crate) flows: Vec<Flow>,
     now_us: u64,
-    /// The longest queue since the start, in packets.
-    pub(crate) longest: f64,
 }
 
 impl Bottleneck {
     pub(crate) fn new(capacity: Rate, threshold: f64, flows: Vec<Flow>) -> Self {
         let capacity = capacity.bytes() / f64::from(MSS) * TICK_US as f64 / 1e6;
-        Self { capacity, threshold, flows, now_us: 0, longest: 0.0 }
+        Self { capacity, threshold, flows, now_us: 0 }
     }
 
     pub(crate) fn run(&mut self, for_us: u64) {
@@ -170,7 +157,6 @@ impl Bottleneck {
         let queue: f64 = self.flows.iter().map(|flow| flow.queued).sum();
         let served = if queue > self.capacity { self.capacity / queue } else { 1.0 };
         let left = queue * (1.0 - served);
-        self.longest = self.longest.max(left);
         let marks = if left > self.threshold { 1.0 } else { 0.0 };
         for flow in &mut self.flows {
             let packets = flow.queued * served;
@@ -188,11 +174,8 @@ impl Bottleneck {
         let before: Vec<f64> = self.flows.iter().map(|flow| flow.delivered).collect();
         self.run(for_us);
         let all = self.capacity * (for_us / TICK_US) as f64;
-        self.flows
-            .iter()
-            .zip(before)
-            .map(|(flow, before)| (flow.delivered - before) / all)
-            .collect()
+        let flows = self.flows.iter().zip(before);
+        flows.map(|(flow, before)| (flow.delivered - before) / all).collect()
     }
 
     /// Aims each flow at its part of the capacity.

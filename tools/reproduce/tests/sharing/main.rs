@@ -24,6 +24,13 @@ fn dctcp(rtt_us: u64) -> Flow {
     Flow::new(Box::new(WindowControl::dctcp()), rtt_us)
 }
 
+/// Makes a link with so many flows, which are aimed at the parts of High, Medium and Low.
+fn link(capacity: Rate, threshold: f64, flows: Vec<Flow>) -> Bottleneck {
+    let mut link = Bottleneck::new(capacity, threshold, flows);
+    link.set_target(capacity, &PARTS);
+    link
+}
+
 /// Computes the packets in a round trip that a threshold is set to (section 4.3.1 of the source).
 fn threshold(capacity: Rate, rtt_us: u64) -> f64 {
     0.17 * capacity.bytes() / f64::from(MSS) * rtt_us as f64 / 1e6
@@ -109,26 +116,20 @@ proptest! {
 #[test]
 fn e7_shares_of_3_2_1_hold_within_five_percent() {
     for rtt_us in [25, 62] {
-        let mut link = Bottleneck::new(HUNDRED, 140.0, (0..3).map(|_| qtcp(rtt_us)).collect());
-        link.set_target(HUNDRED, &PARTS);
-        link.run(300 * rtt_us);
-        let shares = link.shares(300 * rtt_us);
-        assert!(deviation(&shares, &PARTS) < 0.05, "{shares:.3?} at {rtt_us} us");
-        assert!(shares.iter().sum::<f64>() > 0.99, "{shares:.3?} at {rtt_us} us");
-
-        let mut plain = Bottleneck::new(HUNDRED, 140.0, (0..3).map(|_| dctcp(rtt_us)).collect());
-        plain.set_target(HUNDRED, &PARTS);
-        plain.run(300 * rtt_us);
-        let shares = plain.shares(300 * rtt_us);
-        assert!(deviation(&shares, &[1.0; 3]) < 0.05, "{shares:.3?} at {rtt_us} us");
+        for (flow, parts) in [(qtcp as fn(u64) -> Flow, PARTS), (dctcp, [1.0; 3])] {
+            let mut link = link(HUNDRED, 140.0, (0..3).map(|_| flow(rtt_us)).collect());
+            link.run(300 * rtt_us);
+            let shares = link.shares(300 * rtt_us);
+            assert!(deviation(&shares, &parts) < 0.05, "{shares:.3?} at {rtt_us} us");
+            assert!(shares.iter().sum::<f64>() > 0.99, "{shares:.3?} at {rtt_us} us");
+        }
     }
 }
 
 /// Fig. 9a: at 25 us all three are within a tenth of 1 after 100 round trips, and stay there.
 #[test]
 fn e1_quality_settles_around_one_and_stays() {
-    let mut link = Bottleneck::new(HUNDRED, 140.0, (0..3).map(|_| qtcp(25)).collect());
-    link.set_target(HUNDRED, &PARTS);
+    let mut link = link(HUNDRED, 140.0, (0..3).map(|_| qtcp(25)).collect());
     link.run(40_000);
     for flow in &link.flows {
         assert!(flow.qualities.len() > 500);
@@ -143,8 +144,7 @@ fn e1_growth_by_quality_puts_far_flows_in_order() {
     let share_of = |growth| {
         let settings = Settings { growth, ..Settings::qtcp() };
         let flow = |rtt_us| Flow::new(Box::new(WindowControl::new(Law::Qtcp, &settings)), rtt_us);
-        let mut link = Bottleneck::new(HUNDRED, 140.0, [100, 50, 25].map(flow).into());
-        link.set_target(HUNDRED, &PARTS);
+        let mut link = link(HUNDRED, 140.0, [100, 50, 25].map(flow).into());
         link.run(50_000);
         link.shares(50_000)
     };
@@ -175,10 +175,8 @@ fn joined(mut link: Bottleneck, parts: &[f64; 3]) -> u32 {
 /// Fig. 10: at 98 us QTCP has its ratios at least 5 ms (50 round trips) before DCTCP is fair.
 #[test]
 fn e4_late_flows_converge_faster_than_dctcp() {
-    let plain = joined(Bottleneck::new(TEN, 20.0, (0..3).map(|_| dctcp(98)).collect()), &[1.0; 3]);
-    let mut link = Bottleneck::new(TEN, 20.0, (0..3).map(|_| qtcp(98)).collect());
-    link.set_target(TEN, &PARTS);
-    let quality = joined(link, &PARTS);
+    let plain = joined(link(TEN, 20.0, (0..3).map(|_| dctcp(98)).collect()), &[1.0; 3]);
+    let quality = joined(link(TEN, 20.0, (0..3).map(|_| qtcp(98)).collect()), &PARTS);
     assert!(quality + 5 <= plain, "{quality} ms with QTCP, {plain} ms with DCTCP");
 }
 
@@ -187,9 +185,8 @@ fn e4_late_flows_converge_faster_than_dctcp() {
 #[test]
 fn e8_a_new_flow_takes_of_its_class_alone() {
     for class in 0..3 {
-        let mut link = Bottleneck::new(FORTY, 60.0, (0..4).map(|_| qtcp(80)).collect());
+        let mut link = link(FORTY, 60.0, (0..4).map(|_| qtcp(80)).collect());
         link.flows[3].active = false;
-        link.set_target(FORTY, &PARTS);
         link.run(40_000);
         let before = link.shares(20_000);
 
@@ -221,8 +218,7 @@ fn beside_dctcp(
     mut each: impl FnMut(&mut Bottleneck, &[f64]),
 ) -> [Vec<f64>; 3] {
     flows.push(dctcp(100));
-    let mut link = Bottleneck::new(TEN, 40.0, flows);
-    link.set_target(TEN, &PARTS);
+    let mut link = link(TEN, 40.0, flows);
     [false, true, false].map(|interfering| {
         link.flows[3].active = interfering;
         let mut all = [0.0; 4];

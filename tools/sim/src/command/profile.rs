@@ -284,11 +284,8 @@ mod tests {
 
     fn window(operations: u64, sum: u64, buckets: &[u64]) -> Window {
         let before = statistics(50, 10_000_000, &[131_072, 50]);
-        Window {
-            before,
-            after: statistics(50 + operations, 10_000_000 + sum, buckets),
-            seconds: 2.0,
-        }
+        let after = statistics(50 + operations, 10_000_000 + sum, buckets);
+        Window { before, after, seconds: 2.0 }
     }
 
     const DISK: (&str, u32) = ("nqn.x:disk", 1);

@@ -171,27 +171,21 @@ mod tests {
             ("transports.toml", &["database", "files", "backup"][..]),
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let (csv, plot) = (folder.path().join("csv"), folder.path().join("plot"));
-            let html = folder.path().join("page.html");
+            let at = |name: &str| folder.path().join(name);
+            let read = |name: &str| std::fs::read_to_string(at(name)).unwrap();
             let path = shortened(name, folder.path());
             let plain = run(&args(path.clone())).unwrap().text;
-            let all = Args {
-                csv: Some(csv.clone()),
-                plot: Some(plot.clone()),
-                html: Some(html.clone()),
-                ..args(path)
-            };
-            let text = run(&all).unwrap().text;
+            let [csv, plot, html] = ["csv", "plot", "page.html"].map(|name| Some(at(name)));
+            let text = run(&Args { csv, plot, html, ..args(path) }).unwrap().text;
             assert!(text.starts_with(&plain), "the same numbers: {plain}\n{text}");
-            let table = std::fs::read_to_string(csv.join("hosts.csv")).unwrap();
-            let page = std::fs::read_to_string(html).unwrap();
+            let (table, page) = (read("csv/hosts.csv"), read("page.html"));
             for host in hosts {
                 let row = text.lines().find(|line| line.starts_with(host)).unwrap();
                 assert!(row.ends_with(" 0"), "no errors: {row}");
                 assert!(table.contains(host) && page.contains(host), "{name}: {host}");
             }
-            for chart in ["throughput.svg", "latency.svg"] {
-                assert!(std::fs::read_to_string(plot.join(chart)).unwrap().starts_with("<svg"));
+            for chart in ["plot/throughput.svg", "plot/latency.svg"] {
+                assert!(read(chart).starts_with("<svg"), "{name}: {chart}");
             }
         }
     }
@@ -200,8 +194,7 @@ mod tests {
     fn several_seeds_have_a_mean_and_each_is_what_it_is_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = shortened("urgent.toml", folder.path());
-        let several = Args { seeds: 3, ..args(path.clone()) };
-        let text = run(&several).unwrap().text;
+        let text = run(&Args { seeds: 3, ..args(path.clone()) }).unwrap().text;
         assert!(text.contains("Mean and standard deviation of 3 seeds"), "{text}");
         let alone = run(&args(path.clone())).unwrap().text;
         let row = alone.lines().find(|line| line.starts_with("index")).unwrap();

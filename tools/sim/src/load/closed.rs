@@ -42,12 +42,8 @@ mod tests {
 
     #[test]
     fn so_many_come_at_once_and_each_other_one_when_one_ends() {
-        let shape = Shape {
-            reads: 1.0,
-            size: Size::Fixed(4096),
-            places: Places::Sequential,
-            within: 1 << 20,
-        };
+        let (size, places) = (Size::Fixed(4096), Places::Sequential);
+        let shape = Shape { reads: 1.0, size, places, within: 1 << 20 };
         let mut source = Closed::new(3, shape, Nanos(7), 1);
         for place in 0..3 {
             let Arrival::At(at, access) = source.next(Nanos::ZERO) else { panic!("not at once") };

@@ -137,13 +137,13 @@ impl Receiver {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::network::packet::{Kind, Queue};
 
-    fn data(number: u64, payload: u32, marked: bool, asks: bool) -> Packet {
+    pub(in super::super) fn data(number: u64, payload: u32, marked: bool, asks: bool) -> Packet {
         Packet {
             number,
             sent: 0,

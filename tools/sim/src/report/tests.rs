@@ -20,12 +20,9 @@ fn report() -> Report {
         groups: (0..12).map(|group| format!("a long name of group {group}")).collect(),
         series: vec![Series { name: "p99".to_owned(), points: vec![3.0; 12] }],
     };
-    let chart = |file: &str, kind| Chart {
-        title: format!("Chart {file}"),
-        file: file.to_owned(),
-        x: Axis::linear("time, s"),
-        y: Axis::logarithmic("latency, us"),
-        kind,
+    let chart = |file: &str, kind| {
+        let (x, y) = (Axis::linear("time, s"), Axis::logarithmic("latency, us"));
+        Chart { title: format!("Chart {file}"), file: file.to_owned(), x, y, kind }
     };
     Report {
         title: "A rack".to_owned(),

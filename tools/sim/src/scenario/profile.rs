@@ -162,29 +162,19 @@ mod tests {
 
     #[test]
     fn what_is_wrong_names_its_key_and_what_would_be_right() {
+        let one = |times: &str| format!("parallelism = 1\nread = {{ {times} }}");
+        let both = one("mean = '1 ms' }\nwrite = { meen = '1 ms'");
         for (text, key, says) in [
             ("read = { mean = '1 ms' }", "parallelism", "missing"),
             ("parallelism = 0\nread = { mean = '1 ms' }", "profile.parallelism", "1 to 4096"),
             ("parallelism = 1", "read", "missing"),
-            ("parallelism = 1\nread = {}", "profile.read", "mean = \"100 us\""),
-            ("parallelism = 1\nread = { mean = 'soon' }", "mean", "\"10 s\""),
-            ("parallelism = 1\nread = { mean = '0 s' }", "profile.read", "longest more than 0"),
-            ("parallelism = 1\nread = { p50 = '1 ms' }", "profile.read", "give both"),
-            (
-                "parallelism = 1\nread = { least = '2 ms', longest = '1 ms' }",
-                "profile.read",
-                "at least the one before",
-            ),
-            (
-                "parallelism = 1\nread = { mean = '1 ms', least = '1 ms' }",
-                "profile.read.mean",
-                "not both",
-            ),
-            (
-                "parallelism = 1\nread = { mean = '1 ms' }\nwrite = { meen = '1 ms' }",
-                "meen",
-                "mean",
-            ),
+            (&one(""), "profile.read", "mean = \"100 us\""),
+            (&one("mean = 'soon'"), "mean", "\"10 s\""),
+            (&one("mean = '0 s'"), "profile.read", "longest more than 0"),
+            (&one("p50 = '1 ms'"), "profile.read", "give both"),
+            (&one("least = '2 ms', longest = '1 ms'"), "profile.read", "at least the one before"),
+            (&one("mean = '1 ms', least = '1 ms'"), "profile.read.mean", "not both"),
+            (&both, "meen", "mean"),
         ] {
             let error = DeviceProfile::parse(text).unwrap_err().to_string();
             assert!(error.contains(key) && error.contains(says), "{key}, {says}: {error}");

@@ -192,15 +192,8 @@ mod tests {
         assert_eq!((values.bytes, values.bits), (Bytes(65_536), Bits(2_500_000_000)));
         assert_eq!((values.bandwidth, values.count), (Bandwidth(2_000_000), Count(5000)));
         assert_eq!((values.part, values.rate), (Part(0.7), LoadRate::Accesses(20_000.0)));
-        let text = [
-            "'1_500 us'",
-            "'1_000 MiB'",
-            "'1 MiB'",
-            "'10_000 Mbit/s'",
-            "' 7_0 % '",
-            "'5k'",
-            "'1_0 Gbit/s'",
-        ];
+        let (time, bytes, bits) = ("'1_500 us'", "'1_000 MiB'", "'10_000 Mbit/s'");
+        let text = [time, bytes, "'1 MiB'", bits, "' 7_0 % '", "'5k'", "'1_0 Gbit/s'"];
         let values = read(text).unwrap();
         assert_eq!(values.time, Time(Duration::from_micros(1500)));
         assert_eq!((values.bytes, values.bits), (Bytes(1000 << 20), Bits(10_000_000_000)));

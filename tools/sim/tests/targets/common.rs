@@ -43,21 +43,22 @@ pub(crate) fn steady(write: bool, length: u32, bits: f64) -> Box<dyn Source> {
     Box::new(Open::new(process, shape(write, length), Nanos(0), 1))
 }
 
+/// Makes a namespace in memory.
+pub(crate) fn on_memory() -> Vec<NamespacePlan> {
+    vec![NamespacePlan::new(DevicePlan::Memory)]
+}
+
 /// Makes a namespace on a device that carries out so many commands at a time, each in the same time and a
 /// time for each of its bytes; its window holds as many.
-pub(crate) fn on_servers(channels: u32, service_ns: u64, byte_ns: f64) -> NamespacePlan {
+pub(crate) fn on_servers(channels: u32, service_ns: u64, byte_ns: f64) -> Vec<NamespacePlan> {
     let mean = service_ns as f64 + 4096.0 * byte_ns;
     let times = Times::new(vec![(0.0, mean), (1.0, mean)], 1024.0 * byte_ns, 0.0).expect("times");
     let settings = Settings { parallelism: channels, read: times.clone(), write: times };
     let device = Box::new(Profiled::new(settings, 1));
-    let profile = Overrides {
-        mean: Some(Nanos(mean as u64)),
-        worst: Some(Nanos((mean * 1.25) as u64)),
-        parallelism: Some(channels),
-        seeks: false,
-    };
+    let [mean, worst] = [mean, mean * 1.25].map(|time| Some(Nanos(time as u64)));
+    let profile = Overrides { mean, worst, parallelism: Some(channels), seeks: false };
     let rules = DeviceRules { window: WindowRule::Fixed(channels), containers: None, profile };
-    NamespacePlan { rules, ..NamespacePlan::new(DevicePlan::Model(device)) }
+    vec![NamespacePlan { rules, ..NamespacePlan::new(DevicePlan::Model(device)) }]
 }
 
 /// Makes a network of a target at one side of a link of `middle` bit/s and hosts at the other, whose own
@@ -75,8 +76,8 @@ pub(crate) fn dumbbell(
     Dumbbell { left: 1, right: hosts, edge, middle, switch, packets }.build()
 }
 
-/// Makes a plan of a target at one side of a link and hosts at the other; nobody has a load.
-pub(crate) fn plan(hosts: u32, middle_bits: u64, mtu: u32) -> Plan {
+/// Makes a plan of a target with these namespaces at one side of a link and hosts at the other; nobody has a load.
+pub(crate) fn plan(hosts: u32, middle_bits: u64, mtu: u32, namespaces: Vec<NamespacePlan>) -> Plan {
     let topology = dumbbell(hosts, middle_bits, mtu, 10, Switch::default());
     let nodes: Vec<_> = topology.hosts().collect();
     let host = |index: usize| HostPlan::new(format!("host{index}"), nodes[index + 1], DCTCP);
@@ -89,7 +90,7 @@ pub(crate) fn plan(hosts: u32, middle_bits: u64, mtu: u32) -> Plan {
         topology,
         qos: QosPlan::default(),
         stage: StagePlan::default(),
-        namespaces: Vec::new(),
+        namespaces,
         hosts: (0..hosts as usize).map(host).collect(),
         others: Vec::new(),
         record_quality: false,
@@ -126,6 +127,15 @@ pub(crate) fn planned(text: &str, seed: u64) -> (Scenario, Plan) {
     (scenario, plan)
 }
 
+/// Runs a scenario with a seed, with the network's stage and without it.
+pub(crate) fn run_both(text: &str, seed: u64) -> [Measured; 2] {
+    [true, false].map(|enabled| {
+        let mut plan = planned(text, seed).1;
+        plan.stage.enabled = enabled;
+        run(plan)
+    })
+}
+
 /// Runs a plan to its end.
 pub(crate) fn run(plan: Plan) -> Measured {
     let mut model = Model::new(plan).expect("a right plan");
@@ -148,9 +158,12 @@ pub(crate) fn check(measured: &Measured) {
     }
 }
 
+pub(crate) fn moved(load: &LoadMeasured) -> f64 {
+    (load.read.bytes + load.write.bytes) as f64
+}
+
 /// Returns the bytes of each host's first load that were moved in the time that is measured.
 pub(crate) fn bytes(measured: &Measured) -> Vec<f64> {
-    let moved = |load: &LoadMeasured| (load.read.bytes + load.write.bytes) as f64;
     measured.hosts.iter().map(|host| moved(&host.loads[0])).collect()
 }
 

@@ -7,19 +7,15 @@ use crate::common::*;
 use arbitration::reservation::{Budget, Terms};
 use arbitration::session::SessionSpec;
 use arbitration::settings::Unit;
-use sluice_sim::model::{
-    DevicePlan, LoadMeasured, LoadPlan, Measured, Model, NamespacePlan, Plan, ReservePlan,
-    SessionPlan,
-};
+use sluice_sim::model::{LoadMeasured, LoadPlan, Measured, Model, Plan, ReservePlan, SessionPlan};
 use units::{Class, Nanos};
 
 /// Runs three hosts of High, Medium and Low that each want more of a device than there is: commands of
 /// these sizes.
 fn three(lengths: [u32; 3], write: bool, unit: Unit, enabled: bool) -> Measured {
-    let mut plan = plan(3, 100 * GIGABIT, 9000);
+    let mut plan = plan(3, 100 * GIGABIT, 9000, on_servers(8, 80_000, 1.0));
     three_classes(&mut plan);
     (plan.qos.order.unit, plan.qos.enabled) = (unit, enabled);
-    plan.namespaces.push(on_servers(8, 80_000, 1.0));
     for (host, length) in lengths.into_iter().enumerate() {
         load(&mut plan, host, closed(write, length, 100));
     }
@@ -53,10 +49,9 @@ fn without_the_stages_a_device_serves_who_asks() {
 
 #[test]
 fn several_reactors_share_a_device_as_one_does() {
-    let mut plan = plan(3, 100 * GIGABIT, 9000);
+    let mut plan = plan(3, 100 * GIGABIT, 9000, on_servers(8, 80_000, 1.0));
     three_classes(&mut plan);
     plan.target.reactors = 3;
-    plan.namespaces.push(on_servers(8, 80_000, 1.0));
     for host in 0..3 {
         plan.hosts[host].queues = 2;
         load(&mut plan, host, closed(false, 4096, 100));
@@ -66,9 +61,8 @@ fn several_reactors_share_a_device_as_one_does() {
 
 #[test]
 fn a_reactor_is_woken_when_a_device_has_room() {
-    let mut plan = plan(2, 100 * GIGABIT, 9000);
+    let mut plan = plan(2, 100 * GIGABIT, 9000, on_servers(1, 80_000, 0.0));
     plan.target.reactors = 2;
-    plan.namespaces.push(on_servers(1, 80_000, 0.0));
     // Each host has its reactor, and one command at a time: the other's is in the device.
     for host in 0..2 {
         load(&mut plan, host, closed(false, 4096, 1));
@@ -83,8 +77,7 @@ fn a_reactor_is_woken_when_a_device_has_room() {
 #[test]
 fn urgent_goes_before_bulk_at_a_device() {
     let latency = |class| {
-        let mut plan = plan(9, 100 * GIGABIT, 9000);
-        plan.namespaces.push(on_servers(4, 80_000, 0.0));
+        let mut plan = plan(9, 100 * GIGABIT, 9000, on_servers(4, 80_000, 0.0));
         (1..9).for_each(|bulk| load(&mut plan, bulk, closed(false, 65_536, 100)));
         // 2000 commands a second: 4 % of the device.
         let source = steady(false, 4096, 4096.0 * 8.0 * 2000.0);
@@ -95,17 +88,14 @@ fn urgent_goes_before_bulk_at_a_device() {
     };
     let (urgent, low) = (latency(Some(Class::Urgent)), latency(None));
     assert!(urgent < 250_000, "{urgent} ns: one service time beside its own, and the network");
-    assert!(
-        low > urgent + 60_000,
-        "{low} ns beside {urgent} ns: others have their turns before Low"
-    );
+    // Others have their turns before Low.
+    assert!(low > urgent + 60_000, "{low} ns beside {urgent} ns");
 }
 
 /// Makes a plan of hosts on a device that does 10,000 commands a second, and a session of the first host
 /// that reserves so many of the hundred in 10 ms.
 fn reserving(hosts: u32, operations: Option<u64>) -> Plan {
-    let mut plan = plan(hosts, 100 * GIGABIT, 9000);
-    plan.namespaces.push(on_servers(1, 100_000, 0.0));
+    let mut plan = plan(hosts, 100 * GIGABIT, 9000, on_servers(1, 100_000, 0.0));
     let spec = SessionSpec { name: "gold".to_owned(), ..SessionSpec::default() };
     let terms = |operations| Terms::of(Budget::Operations(operations), Nanos(10_000_000));
     let reserve = operations.map(|of| ReservePlan { namespace: 0, terms: terms(of) });
@@ -138,8 +128,7 @@ fn a_reservation_that_does_not_fit_is_refused() {
 
 #[test]
 fn a_processor_bounds_a_target() {
-    let mut plan = plan(1, 100 * GIGABIT, 9000);
-    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
+    let mut plan = plan(1, 100 * GIGABIT, 9000, on_memory());
     plan.target.costs.command_ns = 10_000.0;
     plan.duration = Duration::from_millis(100);
     load(&mut plan, 0, closed(false, 4096, 100));

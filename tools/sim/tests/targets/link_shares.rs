@@ -11,19 +11,18 @@
 use std::time::Duration;
 
 use crate::common::*;
-use sluice_sim::model::{DevicePlan, LoadMeasured, Measured, NamespacePlan, OtherPlan, Way};
+use sluice_sim::model::{Measured, OtherPlan, Way};
 use sluice_sim::network::{Link, Packets, Switch, Topology};
 use units::Class;
 
 /// Runs three hosts of High, Medium and Low that offer so many tenths of a link.
 fn three(write: bool, enabled: bool, link: u64) -> Measured {
-    let mut plan = plan(3, link, 9000);
+    let mut plan = plan(3, link, 9000, on_memory());
     three_classes(&mut plan);
     plan.stage.enabled = enabled;
     plan.record_quality = true;
     plan.target.reactors = 3;
     plan.target.io_memory = 256 << 20;
-    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     (plan.warmup, plan.duration) = (Duration::from_millis(1500), Duration::from_millis(500));
     for (host, tenths) in [9.0, 6.0, 3.0].into_iter().enumerate() {
         plan.hosts[host].queues = 4;
@@ -42,8 +41,7 @@ fn gigabits(measured: &Measured, link: u64) -> Vec<f64> {
 
 /// Checks what classes get of a link with the stage and without it.
 fn shares(write: bool, link: u64) {
-    let with = gigabits(&three(write, true, link), link);
-    let without = gigabits(&three(write, false, link), link);
+    let [with, without] = [true, false].map(|stage| gigabits(&three(write, stage, link), link));
     eprintln!("write: {write}, with the stage {with:.1?}, without it {without:.1?}");
     assert_parts(&with, &[3.0, 2.0, 1.0], 0.12);
     assert!(with.iter().sum::<f64>() > 85.0, "{with:.1?}: the link is used");
@@ -91,11 +89,10 @@ fn share(classes: &[Class], ways: &[bool]) {
     for unlike in [false, true] {
         let hosts = u32::try_from(classes.len()).unwrap();
         let delay = |host: u32| Duration::from_micros(if unlike { 10 << (4 * host) } else { 10 });
-        let mut plan = plan(hosts, GIGABIT, 1500);
+        let mut plan = plan(hosts, GIGABIT, 1500, on_memory());
         plan.topology = unlike_paths(&(0..hosts).map(delay).collect::<Vec<_>>());
         plan.target.reactors = 2;
         plan.target.io_memory = 256 << 20;
-        plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
         (plan.warmup, plan.duration) = (Duration::from_secs(3), Duration::from_secs(3));
         for (host, class) in classes.iter().enumerate() {
             plan.hosts[host].class = Some(*class);
@@ -104,7 +101,6 @@ fn share(classes: &[Class], ways: &[bool]) {
         }
         let measured = run(plan);
         for (way, write) in ways.iter().enumerate() {
-            let moved = |of: &LoadMeasured| (of.read.bytes + of.write.bytes) as f64;
             let had = |class: Class| {
                 let hosts = measured.hosts.iter().zip(classes).filter(|(_, of)| **of == class);
                 hosts.map(|(host, _)| moved(&host.loads[way])).sum::<f64>()
@@ -144,11 +140,10 @@ fn e7_classes_share_both_directions_of_a_link_at_once() {
 #[test]
 fn e12_urgent_answers_pass_bulk_where_switches_know_them() {
     let latency = |class: Option<Class>| {
-        let mut plan = plan(4, 10 * GIGABIT, 1500);
+        let mut plan = plan(4, 10 * GIGABIT, 1500, on_memory());
         let switch = Switch { priority: true, ..Switch::default() };
         plan.topology = dumbbell(4, 10 * GIGABIT, 1500, 10, switch);
         plan.target.reactors = 4;
-        plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
         for bulk in 1..4 {
             load(&mut plan, bulk, closed(false, 128 << 10, 32));
         }
@@ -179,9 +174,8 @@ fn the_quality_of_flows_is_recorded() {
 
 #[test]
 fn e8_flows_of_others_have_their_part_while_they_are_there() {
-    let mut plan = plan(2, 10 * GIGABIT, 9000);
+    let mut plan = plan(2, 10 * GIGABIT, 9000, on_memory());
     plan.stage.enabled = false;
-    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     load(&mut plan, 0, closed(true, 128 << 10, 64));
     let (from, to) = (plan.hosts[1].node, plan.target.node);
     let [begins, ends] = [100, 400].map(Duration::from_millis);

@@ -19,10 +19,30 @@ fn with_reads(load: String, reads: bool) -> String {
     load + "\nreads = " + if reads { "\"100 %\"" } else { "\"0 %\"" }
 }
 
-/// Writes a host with one load.
-fn host_table(name: &str, class: &str, queues: u32, load: &str) -> String {
+/// Writes a load of a process with a rate and a size.
+fn rated_load(process: &str, rate: &str, kib: u32) -> String {
+    format!("process = \"{process}\"\nrate = \"{rate}\"\nsize = \"{kib} KiB\"")
+}
+
+/// Writes a host with these keys and one load.
+fn host_table(name: &str, class: &str, keys: &str, load: &str) -> String {
+    format!("[[host]]\nname = \"{name}\"\nclass = \"{class}\"\n{keys}\n[[host.load]]\n{load}\n")
+}
+
+/// Shares of the classes, and the present ones of these.
+fn draw_classes(random: &mut Rng) -> ([u32; 3], &'static [&'static str], f64) {
+    let shares: [u32; 3] = std::array::from_fn(|_| random.u32(1..=5));
+    let classes = &["high", "medium", "low"][..random.usize(2..=3)];
+    let all: u32 = shares[..classes.len()].iter().sum();
+    (shares, classes, f64::from(all))
+}
+
+/// Writes a rack of a network, which measures for 1.5 s, without hosts.
+fn rack_table(warmup: u32, topology: &str, [high, medium, low]: [u32; 3]) -> String {
     format!(
-        "[[host]]\nname = \"{name}\"\nclass = \"{class}\"\nqueues = {queues}\n[[host.load]]\n{load}\n"
+        "duration = \"1500 ms\"\nwarmup = \"{warmup} ms\"\n[topology]\nkind = \"rack\"\n{topology}\n\
+         [network]\nclasses = {{ high = {{ share = {high} }}, medium = {{ share = {medium} }}, \
+         low = {{ share = {low} }} }}\n[[namespace]]\ndevice = \"memory\"\nsize = \"1 GiB\"\n"
     )
 }
 
@@ -37,39 +57,29 @@ impl Rack {
     fn draw(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         let mbit = random.u32(200..=1000);
-        let shares: [u32; 3] = std::array::from_fn(|_| random.u32(1..=5));
-        let classes = &["high", "medium", "low"][..random.usize(2..=3)];
-        let all: u32 = shares[..classes.len()].iter().sum();
-        let mut text = format!(
-            "duration = \"1500 ms\"\nwarmup = \"1500 ms\"\n\
-             [topology]\nkind = \"rack\"\nrate = \"{mbit} Mbit/s\"\ndelay = \"{} us\"\n\
-             buffer = \"4 MB\"\nthreshold = {}\n\
-             [network]\nclasses = {{ high = {{ share = {} }}, medium = {{ share = {} }}, low = {{ share = {} }} }}\n\
-             [[namespace]]\ndevice = \"memory\"\nsize = \"1 GiB\"\n",
-            [1, 10, 100][random.usize(0..3)],
+        let (shares, classes, all) = draw_classes(&mut random);
+        let delay = [1, 10, 100][random.usize(0..3)];
+        let topology = format!(
+            "rate = \"{mbit} Mbit/s\"\ndelay = \"{delay} us\"\nbuffer = \"4 MB\"\nthreshold = {}",
             random.u32(20..=65),
-            shares[0],
-            shares[1],
-            shares[2],
         );
+        let mut text = rack_table(1500, &topology, shares);
         let reads = random.bool();
         let mut wanted = Vec::new();
         for (name, share) in classes.iter().copied().zip(shares) {
-            let part = f64::from(share) / f64::from(all);
+            let part = f64::from(share) / all;
             // The first class wants less than its share, so that there is somebody to harm.
             let wants =
                 (wanted.is_empty() || random.bool()).then(|| part * (0.3 + 0.5 * random.f64()));
             let load = match wants {
                 Some(wants) => {
-                    let size = 1_u32 << random.u32(2..=6);
                     let rate = (wants * f64::from(mbit) * 1e3).round();
-                    format!(
-                        "process = \"poisson\"\nrate = \"{rate} kbit/s\"\nsize = \"{size} KiB\""
-                    )
+                    rated_load("poisson", &format!("{rate} kbit/s"), 1 << random.u32(2..=6))
                 }
                 None => CLOSED_LOAD.to_owned(),
             };
-            text += &host_table(name, name, random.u32(1..=4), &with_reads(load, reads));
+            let queues = format!("queues = {}", random.u32(1..=4));
+            text += &host_table(name, name, &queues, &with_reads(load, reads));
             wanted.push(wants);
         }
         Self { text, wants: wanted }
@@ -81,52 +91,45 @@ impl Rack {
         let mut random = Rng::with_seed(seed);
         let mbit = [50, 200, 1000, 2500][random.usize(0..4)];
         let delay = [1, 10, 100, 500, 2500][random.usize(0..5)];
-        let shares: [u32; 3] = std::array::from_fn(|_| random.u32(1..=5));
-        let classes = &["high", "medium", "low"][..random.usize(2..=3)];
-        let all: u32 = shares[..classes.len()].iter().sum();
+        let (shares, classes, all) = draw_classes(&mut random);
         // A sixth of the data in a round trip, in packets.
         let trip = f64::from(mbit) * f64::from(4 * delay) / 8.0 / 1500.0;
         let threshold = (trip / 6.0).clamp(20.0, 400.0).round();
         // Two hundred round trips, in which windows grow.
         let warmup = 1500 + 200 * 4 * delay / 1000;
         let control = if random.u32(0..5) == 0 { "cubic" } else { "dctcp" };
-        let mut text = format!(
-            "duration = \"1500 ms\"\nwarmup = \"{warmup} ms\"\n\
-             [topology]\nkind = \"rack\"\nrate = \"{mbit} Mbit/s\"\ndelay = \"{delay} us\"\n\
-             buffer = \"8 MB\"\nthreshold = {threshold}\n\
-             [tcp]\ncontrol = \"{control}\"\n{}\
-             [network]\nclasses = {{ high = {{ share = {} }}, medium = {{ share = {} }}, low = {{ share = {} }} }}\n\
-             [[namespace]]\ndevice = \"memory\"\nsize = \"1 GiB\"\n",
-            if control == "cubic" { "ecn = true\n" } else { "" },
-            shares[0],
-            shares[1],
-            shares[2],
+        let topology = format!(
+            "rate = \"{mbit} Mbit/s\"\ndelay = \"{delay} us\"\nbuffer = \"8 MB\"\nthreshold = {threshold}\n\
+             [tcp]\ncontrol = \"{control}\"{}",
+            if control == "cubic" { "\necn = true" } else { "" },
         );
+        let mut text = rack_table(warmup, &topology, shares);
         let mut wanted = Vec::new();
         let both = random.u32(0..3) == 0;
         for (name, share) in classes.iter().copied().zip(shares) {
             let hosts = random.u32(1..=3);
-            let part = f64::from(share) / f64::from(all) / f64::from(hosts);
+            let part = f64::from(share) / all / f64::from(hosts);
             let is_first = wanted.is_empty();
             let wants = (is_first || random.bool()).then(|| part * (0.3 + 0.5 * random.f64()));
             let load = match wants {
                 Some(wants) => {
-                    let size = 1_u32 << random.u32(2..=6);
+                    let (kib, pauses) = (1 << random.u32(2..=6), random.u32(0..4) == 0);
                     let rate = (wants * f64::from(mbit) * 1e3).round();
-                    let process = match random.u32(0..4) {
-                        0 => "process = \"on-off\"\non = \"50 ms\"\noff = \"50 ms\"",
-                        _ => "process = \"poisson\"",
-                    };
-                    // While such a load is on, it has twice its rate.
-                    let rate = if process.contains("on-off") { rate / 2.0 } else { rate };
-                    format!("{process}\nrate = \"{rate} kbit/s\"\nsize = \"{size} KiB\"")
+                    if pauses {
+                        // While such a load is on, it has twice its rate.
+                        let load = rated_load("on-off", &format!("{} kbit/s", rate / 2.0), kib);
+                        load + "\non = \"50 ms\"\noff = \"50 ms\""
+                    } else {
+                        rated_load("poisson", &format!("{rate} kbit/s"), kib)
+                    }
                 }
                 None => CLOSED_LOAD.to_owned(),
             };
             let reads = both && random.bool();
-            let (queues, load) = (random.u32(1..=4), with_reads(load, reads));
+            let queues = format!("queues = {}", random.u32(1..=4));
+            let load = with_reads(load, reads);
             for host in 0..hosts {
-                text += &host_table(&format!("{name}-{host}"), name, queues, &load);
+                text += &host_table(&format!("{name}-{host}"), name, &queues, &load);
                 wanted.push(wants);
             }
         }
@@ -136,11 +139,7 @@ impl Rack {
     /// Computes how much worse the run with the stage is: the least part of its throughput that a class has which
     /// wants less than its share, the greatest multiple of its 99th percentile, and the part of the total.
     fn harm(&self, seed: u64) -> Harm {
-        let [with, without] = [true, false].map(|enabled| {
-            let mut plan = planned(&self.text, seed).1;
-            plan.stage.enabled = enabled;
-            run(plan)
-        });
+        let [with, without] = run_both(&self.text, seed);
         let (had, plain) = (bytes(&with), bytes(&without));
         let mut harm = Harm { throughput: 1.0, latency: 0.0, total: 0.0 };
         for (host, _) in self.wants.iter().enumerate().filter(|(_, wants)| wants.is_some()) {
@@ -187,8 +186,8 @@ impl Harm {
 /// Racks that were harmed once.
 const KEPT: [u64; 4] = [614_323, 79_238, 355_248, 855_781];
 
-/// Returns descriptions of the harmed racks: there should be none.
-fn harmed(racks: usize) -> Vec<String> {
+/// Checks that no rack is harmed.
+fn check_racks(racks: usize) {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let mut random = Rng::with_seed(number("PROPTEST_RNG_SEED").unwrap_or(1));
     let seeds = std::iter::repeat_with(|| random.u64(0..1_000_000)).take(racks);
@@ -202,7 +201,8 @@ fn harmed(racks: usize) -> Vec<String> {
         let median = Harm::median(all.collect());
         (!median.is_none()).then(|| format!("rack {seed}: {median:.3?}\n{}", rack.text))
     });
-    harmed.collect()
+    let harmed: Vec<String> = harmed.collect();
+    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
 }
 
 /// On many more kinds of racks few are harmed, and none of them badly. A rack with cubic, with a long round trip, or whose
@@ -215,8 +215,7 @@ fn e7_few_racks_of_any_kind_are_harmed() {
     for _ in 0..100 {
         let seed = random.u64(0..1_000_000);
         let rack = Rack::draw_wide(seed);
-        let all: Vec<Harm> = (0..SEEDS).map(|seed| rack.harm(seed)).collect();
-        let median = Harm::median(all);
+        let median = Harm::median((0..SEEDS).map(|seed| rack.harm(seed)).collect());
         if !median.is_none() {
             println!("rack {seed}: {median:.3?}\n{}", rack.text);
             harmed.push(median);
@@ -229,8 +228,7 @@ fn e7_few_racks_of_any_kind_are_harmed() {
 
 #[test]
 fn e7_a_class_below_its_share_has_what_it_has_without_the_stage() {
-    let harmed = harmed(24);
-    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
+    check_racks(24);
 }
 
 /// Runs a database that wants two thirds of its share, and a backup that uses the rest.
@@ -258,46 +256,30 @@ fn e7_no_seed_of_the_backup_does_harm() {
 #[test]
 #[ignore = "make test-long: 500 racks"]
 fn e7_no_class_below_its_share_is_harmed_on_many_racks() {
-    let harmed = harmed(500);
-    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
+    check_racks(500);
 }
 
 /// High's host has a slow port of its own, where its data is marked, and Urgent comes and goes: what Low has of the rest
 /// of the target's link is of no use to High.
 #[test]
 fn e8_a_class_behind_a_slow_port_takes_nothing_from_others_beside_one_that_comes_and_goes() {
-    let host = |name: &str, keys: &str, load: &str| {
-        format!("[[host]]\nname = \"{name}\"\nclass = \"{name}\"\n{keys}\n[[host.load]]\n{load}\n")
-    };
-    let closed = "process = \"closed\"\ndepth = 32\nsize = \"64 KiB\"";
-    let flickers = |rate: u32| {
-        format!(
-            "process = \"on-off\"\nrate = \"{rate} Mbit/s\"\nsize = \"16 KiB\"\n\
-             on = \"100 ms\"\noff = \"100 ms\""
-        )
-    };
-    let text = |rate| {
+    let host = |name: &str, keys: &str, load: &str| host_table(name, name, keys, load);
+    let text = |rate: u32| {
+        let flickers = rated_load("on-off", &format!("{rate} Mbit/s"), 16);
         format!(
             "duration = \"12 s\"\nwarmup = \"1 s\"\n\
              [topology]\nkind = \"rack\"\nrate = \"1 Gbit/s\"\ntarget_rate = \"10 Gbit/s\"\n\
              delay = \"10 us\"\nthreshold = 40\n[network]\nclasses = {{ urgent = {{ share = 1 }}, high = {{ share = 3 }}, low = {{ share = 1 }} }}\n\
              [[namespace]]\ndevice = \"memory\"\nsize = \"1 GiB\"\n{}{}{}",
-            host("high", "rate = \"100 Mbit/s\"", closed),
-            host("low", "queues = 2", closed),
-            host("urgent", "", &flickers(rate)),
+            host("high", "rate = \"100 Mbit/s\"", CLOSED_LOAD),
+            host("low", "queues = 2", CLOSED_LOAD),
+            host("urgent", "", &(flickers + "\non = \"100 ms\"\noff = \"100 ms\"")),
         )
     };
     // Urgent has all the throughput it wants, or wants more than its port carries.
     for (rate, seed) in [(300, 0), (700, 1)] {
-        let [with, without] = [true, false].map(|enabled| {
-            let mut plan = planned(&text(rate), seed).1;
-            plan.stage.enabled = enabled;
-            bytes(&run(plan))
-        });
+        let [with, without] = run_both(&text(rate), seed).map(|measured| bytes(&measured));
         let parts: Vec<_> = with.iter().zip(&without).map(|(with, plain)| with / plain).collect();
-        assert!(
-            parts[0] > 0.98 && parts[1] > 0.88,
-            "of what they had without the stage: {parts:?}"
-        );
+        assert!(parts[0] > 0.98 && parts[1] > 0.88, "of the bytes without the stage: {parts:?}");
     }
 }

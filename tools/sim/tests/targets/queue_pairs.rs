@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::*;
 use qtcp::Rate;
 use sluice_sim::control::dcqcn::Settings;
-use sluice_sim::model::{DevicePlan, Measured, Model, NamespacePlan, Plan};
+use sluice_sim::model::{Measured, Model, Plan};
 use sluice_sim::network::{Pause, RateControl, Sender, Switch};
 use units::Class;
 
@@ -20,10 +20,9 @@ fn dcqcn() -> Sender {
 /// Makes a plan of three hosts, High, Medium and Low, over RDMA on a link of 10 Gbit/s that pauses
 /// senders before it loses anything.
 fn three(sender: Sender, writes: bool) -> Plan {
-    let mut plan = plan(3, 10 * GIGABIT, 4200);
+    let mut plan = plan(3, 10 * GIGABIT, 4200, on_memory());
     let pause = Some(Pause { pause: 1 << 20, resume: 1 << 19 });
     plan.topology = dumbbell(3, 10 * GIGABIT, 4200, 10, Switch { pause, ..Switch::default() });
-    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     plan.target.io_memory = 512 << 20;
     (plan.warmup, plan.duration) = (Duration::from_millis(2000), Duration::from_millis(300));
     for host in 0..3 {

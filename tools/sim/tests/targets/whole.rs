@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::*;
 use proptest::prelude::*;
 use sluice_sim::load::{Arrival, Source};
-use sluice_sim::model::{DevicePlan, LoadPlan, Measured, Model, NamespacePlan, Plan, PlanError};
+use sluice_sim::model::{LoadMeasured, LoadPlan, Measured, Model, Plan, PlanError};
 use sluice_sim::network::{RateControl, Sender, Switch};
 use units::{Class, Nanos};
 
@@ -68,7 +68,8 @@ impl Source for AtMost {
 /// Makes the plan; each load wants no more than so many accesses.
 fn plan_of(random: &Random, most: u64) -> Plan {
     let hosts = u32::try_from(random.hosts.len()).expect("few");
-    let mut plan = plan(hosts, GIGABIT, random.mtu);
+    let namespaces = if random.device { on_servers(4, 100_000, 0.5) } else { on_memory() };
+    let mut plan = plan(hosts, GIGABIT, random.mtu, namespaces);
     let switch = Switch { loss: random.loss, ..Switch::default() };
     plan.topology = dumbbell(hosts, GIGABIT, random.mtu, 10, switch);
     plan.seed = random.seed;
@@ -78,10 +79,6 @@ fn plan_of(random: &Random, most: u64) -> Plan {
     plan.stage.enabled = random.stage;
     plan.record_quality = true;
     (plan.warmup, plan.duration) = (Duration::from_millis(20), Duration::from_millis(80));
-    plan.namespaces.push(match random.device {
-        true => on_servers(4, 100_000, 0.5),
-        false => NamespacePlan::new(DevicePlan::Memory),
-    });
     for (host, (rdma, queues, depth, loads)) in plan.hosts.iter_mut().zip(&random.hosts) {
         (host.queues, host.depth) = (*queues, *depth);
         if *rdma {
@@ -95,8 +92,8 @@ fn plan_of(random: &Random, most: u64) -> Plan {
     plan
 }
 
-fn run_random(random: &Random) -> Measured {
-    run(plan_of(random, u64::MAX))
+fn loads(measured: &Measured) -> impl Iterator<Item = &LoadMeasured> {
+    measured.hosts.iter().flat_map(|host| &host.loads)
 }
 
 proptest! {
@@ -104,7 +101,7 @@ proptest! {
 
     #[test]
     fn nothing_is_lost_or_made_up(random in random()) {
-        let measured = run_random(&random);
+        let measured = run(plan_of(&random, u64::MAX));
         for (host, (.., loads)) in measured.hosts.iter().zip(&random.hosts) {
             for (load, (_, _, outstanding, _)) in host.loads.iter().zip(loads) {
                 // A closed loop has as many as it wants, all the time; where packets are lost, a host may
@@ -114,13 +111,10 @@ proptest! {
                 prop_assert!(load.submitted >= load.outstanding);
             }
         }
-        let moved: u64 = measured.hosts.iter().flat_map(|host| &host.loads).map(|load| load.read.bytes).sum();
-        prop_assert!(measured.bytes_to_hosts >= moved);
-        let moved: u64 = measured.hosts.iter().flat_map(|host| &host.loads).map(|load| load.write.bytes).sum();
-        prop_assert!(measured.bytes_to_target >= moved);
-        let loads = || measured.hosts.iter().flat_map(|host| &host.loads);
-        let none = random.loss > 0.0 || loads().next().is_none();
-        prop_assert!(none || loads().any(|load| load.answered > 0));
+        prop_assert!(measured.bytes_to_hosts >= loads(&measured).map(|load| load.read.bytes).sum::<u64>());
+        prop_assert!(measured.bytes_to_target >= loads(&measured).map(|load| load.write.bytes).sum::<u64>());
+        let none = random.loss > 0.0 || loads(&measured).next().is_none();
+        prop_assert!(none || loads(&measured).any(|load| load.answered > 0));
     }
 
     #[test]
@@ -137,31 +131,30 @@ proptest! {
             now = Nanos(now.0 + 100_000_000);
             model.run(now, &mut |_| ());
             let measured = model.report();
-            if measured.unread_by_hosts + measured.unread_by_target == 0
-                && measured.hosts.iter().flat_map(|host| &host.loads).all(|load| load.ended == 20)
-            {
+            let unread = measured.unread_by_hosts + measured.unread_by_target;
+            if unread == 0 && loads(&measured).all(|load| load.ended == 20) {
                 break;
             }
         }
         let measured = model.report();
         check(&measured);
         prop_assert_eq!((measured.unread_by_hosts, measured.unread_by_target), (0, 0));
-        for load in measured.hosts.iter().flat_map(|host| &host.loads) {
+        for load in loads(&measured) {
             prop_assert_eq!((load.wanted, load.ended, load.outstanding), (20, 20, 0));
         }
     }
 
     #[test]
     fn the_same_seed_gives_the_same_numbers(random in random()) {
-        prop_assert_eq!(run_random(&random), run_random(&random));
+        let measure = || run(plan_of(&random, u64::MAX));
+        prop_assert_eq!(measure(), measure());
     }
 }
 
 #[test]
 fn a_run_in_parts_is_the_same_run() {
     let made = || {
-        let mut plan = plan(2, GIGABIT, 1500);
-        plan.namespaces.push(on_servers(4, 50_000, 0.0));
+        let mut plan = plan(2, GIGABIT, 1500, on_servers(4, 50_000, 0.0));
         load(&mut plan, 0, closed(false, 20_000, 10));
         load(&mut plan, 1, closed(true, 60_000, 10));
         Model::new(plan).expect("a right plan")
@@ -177,8 +170,7 @@ fn a_run_in_parts_is_the_same_run() {
 
 #[test]
 fn the_targets_own_statistics_are_of_the_time_that_is_measured() {
-    let mut plan = plan(1, GIGABIT, 1500);
-    plan.namespaces.push(on_servers(4, 500_000, 0.0));
+    let mut plan = plan(1, GIGABIT, 1500, on_servers(4, 500_000, 0.0));
     // The second load has the same commands; the third has another class.
     load(&mut plan, 0, closed(false, 4096, 8));
     load(&mut plan, 0, closed(false, 4096, 8));
@@ -190,10 +182,8 @@ fn the_targets_own_statistics_are_of_the_time_that_is_measured() {
     let of = |load: usize| &measured.hosts[0].loads[load];
     let reads = of(0).read.commands + of(1).read.commands;
     for (target, host) in [(first.read.ops, reads), (third.write.ops, of(2).write.commands)] {
-        assert!(
-            host > 300 && target.abs_diff(host) <= 24,
-            "{target} in the target, {host} at the host"
-        );
+        let near = host > 300 && target.abs_diff(host) <= 24;
+        assert!(near, "{target} in the target, {host} at the host");
     }
     // On the way a command takes some us, and the target's buckets are an eighth wide.
     let target = first.read.latency.quantile_ns(0.5) as f64;
@@ -203,9 +193,8 @@ fn the_targets_own_statistics_are_of_the_time_that_is_measured() {
 
 #[test]
 fn large_writes_obey_what_the_target_asks_for() {
-    let mut plan = plan(1, GIGABIT, 1500);
+    let mut plan = plan(1, GIGABIT, 1500, on_memory());
     plan.target.max_transfer = 128 << 10;
-    plan.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
     // 1 MiB is eight commands; the link carries about 110 MiB a second.
     load(&mut plan, 0, closed(true, 1 << 20, 2));
     plan.duration = Duration::from_secs(1);
@@ -218,16 +207,15 @@ fn large_writes_obey_what_the_target_asks_for() {
 
 #[test]
 fn a_plan_that_names_what_is_not_there_says_what_there_is() {
-    let mut wrong = plan(1, GIGABIT, 1500);
-    wrong.namespaces.push(NamespacePlan::new(DevicePlan::Memory));
+    let mut wrong = plan(1, GIGABIT, 1500, on_memory());
     wrong.hosts[0].session = Some("gold".to_owned());
     let error = Model::new(wrong).expect_err("no session");
     assert!(matches!(error, PlanError::Missing { kind: "session", .. }), "{error}");
-    let mut wrong = plan(1, GIGABIT, 1500);
+    let mut wrong = plan(1, GIGABIT, 1500, Vec::new());
     load(&mut wrong, 0, closed(false, 512, 1));
     let error = Model::new(wrong).expect_err("no namespace").to_string();
     assert!(error.contains("namespace 0") && error.contains("none"), "{error}");
-    let mut wrong = plan(2, GIGABIT, 1500);
+    let mut wrong = plan(2, GIGABIT, 1500, Vec::new());
     wrong.hosts[1].name = wrong.hosts[0].name.clone();
     assert!(matches!(Model::new(wrong), Err(PlanError::Twice(_))));
 }

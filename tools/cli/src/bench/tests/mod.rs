@@ -4,25 +4,19 @@ mod regions;
 mod target;
 mod tenants;
 
-use clap::Parser;
 use fabric::tcp::TargetParams;
 
 use super::args::{Args, Load};
 use super::report::Outcome;
 use super::run::{once, whole};
 use super::versus::compare;
+use crate::testing::parse;
 use target::{Behaviour, NQN, start, start_seen};
-
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    args: Args,
-}
 
 fn load(address: &str, line: &str) -> Load {
     let time = if line.contains("--time") { "" } else { "--time 60ms" };
     let fixed = format!("bench -a {address} -n {NQN} --warmup 10ms {time} {line}");
-    Line::parse_from(fixed.split_whitespace()).args.load
+    parse::<Args>(&fixed).unwrap().load
 }
 
 /// Runs a load for longer and longer until its outcome has enough: a busy machine may leave it no time.
@@ -220,63 +214,39 @@ fn two_targets_are_compared_pair_by_pair() {
 }
 
 #[test]
-#[ignore = "a measurement, not a check"]
-fn speed_against_a_target_that_does_nothing() {
-    let behaviour =
-        Behaviour { fast: true, in_capsule: 8192, size: 1 << 30, ..Behaviour::default() };
-    let address = start(behaviour);
-    for line in [
-        "--bs 4k --depth 1",
-        "--bs 4k --depth 128",
-        "--bs 4k --depth 128 --rw randwrite",
-        "--bs 512B --depth 128",
-        "--bs 128k --depth 16",
-    ] {
-        let load = load(&address, &format!("{line} --time 2s --core 1"));
-        println!("{}", once(&load, false).unwrap().table().unwrap());
-    }
-}
-
-#[test]
 fn the_documentations_examples_are_command_lines() {
     let text = include_str!("../../../../../docs/use/bench.md").replace("\\\n", " ");
     let lines = text.lines().filter_map(|line| line.strip_prefix("$ sluice "));
-    let parsed = lines.map(|line| Line::parse_from(line.split_whitespace()).args.load.jobs());
+    let parsed = lines.map(|line| parse::<Args>(line).unwrap().load.jobs());
     let jobs: Vec<usize> = parsed.map(|jobs| jobs.unwrap().len()).collect();
     assert_eq!(jobs, [1, 1, 4, 2, 1, 1]);
 }
 
 #[test]
-fn a_load_that_writes_keeps_off_a_file_system_unless_it_may_destroy_it() {
-    let address = start(Behaviour { file_system: true, ..Behaviour::default() });
-    for line in ["--rw randwrite --span 64k", "--verify --span 512k", "--rw rw --alone --span 64k"]
-    {
-        let error = whole(&load(&address, line), false).unwrap_err().to_string();
-        assert!(
-            error.contains("holds a file system (ext4)") && error.contains("--destroy"),
-            "{error}"
-        );
-        assert_eq!(error.contains("512 KiB"), line.contains("512k"), "{error}");
+fn loads_that_write_spare_used_disks_without_destroy() {
+    let file_system = Behaviour { file_system: true, ..Behaviour::default() };
+    let used = Behaviour { others: Some(2), ..Behaviour::default() };
+    for (behaviour, found) in [
+        (file_system, "holds a file system (ext4)"),
+        (used, "is in use by 2 other controllers, and this load overwrites up to "),
+    ] {
+        let address = start(behaviour);
+        let refused = |line: &str| whole(&load(&address, line), false).unwrap_err().to_string();
+        for line in
+            ["--rw randwrite --span 64k", "--verify --span 512k", "--rw rw --alone --span 64k"]
+        {
+            let error = refused(line);
+            assert!(error.contains(found) && error.contains("--destroy"), "{error}");
+            assert_eq!(error.contains("512 KiB"), line.contains("512k"), "{error}");
+        }
+        let vs = load(&address, &format!("--rw randwrite --pairs 1 --vs {address}"));
+        let error = compare(&vs, |_, _| Ok(())).unwrap_err().to_string();
+        assert!(error.contains(found), "{error}");
+        // Reads go on, and nothing was written by then.
+        run_until(&address, "--rw randread", all_did_something).unwrap();
+        assert!(refused("--rw randwrite").contains(found), "it is still there");
+        run_until(&address, "--rw randwrite --destroy", all_did_something).unwrap();
     }
-    let vs = format!("--rw randwrite --pairs 1 --vs {address}");
-    assert!(compare(&load(&address, &vs), |_, _| Ok(())).unwrap_err().to_string().contains("ext4"));
-    // Reads go on, and nothing was written by then.
-    run_until(&address, "--rw randread", all_did_something).unwrap();
-    assert!(whole(&load(&address, "--rw randwrite"), false).is_err(), "it is still there");
-    run_until(&address, "--rw randwrite --destroy", all_did_something).unwrap();
-}
-
-#[test]
-fn a_load_that_writes_keeps_off_a_disk_that_other_hosts_use_unless_it_may_destroy_it() {
-    let address = start(Behaviour { others: Some(2), ..Behaviour::default() });
-    for line in ["--rw randwrite --span 64k", "--verify --span 512k"] {
-        let error = whole(&load(&address, line), false).unwrap_err().to_string();
-        let users = "is in use by 2 other controllers, and this load overwrites up to ";
-        assert!(error.contains(users) && error.contains("--destroy"), "{error}");
-        assert_eq!(error.contains("512 KiB"), line.contains("512k"), "{error}");
-    }
-    run_until(&address, "--rw randread", all_did_something).unwrap();
-    run_until(&address, "--rw randwrite --destroy", all_did_something).unwrap();
     let alone = start(Behaviour { others: Some(0), ..Behaviour::default() });
     run_until(&alone, "--rw randwrite", all_did_something).unwrap();
 }

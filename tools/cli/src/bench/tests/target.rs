@@ -10,28 +10,13 @@ use std::time::Duration;
 
 use fabric::nvme::region::{GetRegion, RegionGrant, Survives};
 use fabric::nvme::{Sqe, Status, opcode};
-use fabric::queue::{CapsuleData, Payload, Received, SlotId, Transport};
+use fabric::queue::{CapsuleData, Received, SlotId, Transport};
 use fabric::tcp::{TargetConnection, TargetParams};
-
-use crate::bench::worker::pin;
 
 pub(super) const NQN: &str = "nqn.2026-01.test:memory";
 const BLOCK: usize = 512;
-
-/// Response data.
-pub(super) enum Reply {
-    Owned(Vec<u8>),
-    Fixed(&'static [u8]),
-}
-
-impl Payload for Reply {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Owned(bytes) => bytes,
-            Self::Fixed(bytes) => bytes,
-        }
-    }
-}
+/// Bytes of the namespace.
+const SIZE: usize = 4 << 20;
 
 /// The behaviour of the target.
 #[derive(Clone, Copy)]
@@ -39,15 +24,12 @@ pub(super) struct Behaviour {
     pub(super) params: TargetParams,
     /// Bytes of in-capsule data on I/O queues.
     pub(super) in_capsule: u32,
-    pub(super) size: usize,
     /// Flips a bit in the byte at this offset of the namespace when it is read.
     pub(super) damage: Option<usize>,
     /// Fails reads of this block.
     pub(super) bad_block: Option<u64>,
     /// The number of commands after which an I/O queue's connection is closed.
     pub(super) close_after: Option<usize>,
-    /// Reads answer zeroes without a copy, and the socket is polled.
-    pub(super) fast: bool,
     /// Offers weighted round robin (CAP.AMS).
     pub(super) wrr: bool,
     /// The time after which each I/O queue answers a command.
@@ -66,11 +48,9 @@ impl Default for Behaviour {
         Self {
             params: TargetParams::default(),
             in_capsule: 4096,
-            size: 4 << 20,
             damage: None,
             bad_block: None,
             close_after: None,
-            fast: false,
             wrr: true,
             delay: Duration::ZERO,
             file_system: false,
@@ -102,9 +82,9 @@ pub(super) const REGION: &str = "log";
 pub(super) const MOST_RESERVED: u32 = 1000;
 
 /// Makes a disk with an ext4 file system.
-fn with_file_system(size: usize) -> Vec<u8> {
+fn with_file_system() -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
-    file.as_file().set_len(size as u64).unwrap();
+    file.as_file().set_len(SIZE as u64).unwrap();
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let mut made = std::process::Command::new("mkfs.ext4");
     assert!(made.env("PATH", path).args(["-q", "-F"]).arg(file.path()).status().unwrap().success());
@@ -120,10 +100,7 @@ pub(super) fn start(behaviour: Behaviour) -> String {
 pub(super) fn start_seen(behaviour: Behaviour) -> (String, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let mut memory = vec![0; behaviour.size];
-    if behaviour.file_system {
-        memory = with_file_system(behaviour.size);
-    }
+    let memory = if behaviour.file_system { with_file_system() } else { vec![0; SIZE] };
     let memory = Arc::new(Mutex::new(memory));
     let seen = Arc::new(Mutex::new(Seen::default()));
     let shared = Arc::clone(&seen);
@@ -140,7 +117,7 @@ struct Queue {
     behaviour: Behaviour,
     memory: Arc<Mutex<Vec<u8>>>,
     seen: Arc<Mutex<Seen>>,
-    connection: TargetConnection<Reply>,
+    connection: TargetConnection<Vec<u8>>,
     /// The write data of each slot, which arrives in pieces.
     arriving: Vec<Vec<u8>>,
     cc: u64,
@@ -149,8 +126,6 @@ struct Queue {
     io: bool,
     commands: usize,
 }
-
-static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 
 impl Queue {
     fn new(behaviour: Behaviour, memory: Arc<Mutex<Vec<u8>>>, seen: Arc<Mutex<Seen>>) -> Self {
@@ -164,18 +139,8 @@ impl Queue {
         let mut buffer = vec![0; 256 * 1024];
         loop {
             match stream.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(n) => {
-                    let was = self.io;
-                    self.receive(&buffer[..n]);
-                    if self.behaviour.fast && self.io && !was {
-                        // The admin queue's thread sleeps, this one polls.
-                        stream.set_nonblocking(true).unwrap();
-                        pin(Some(0)).unwrap();
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
+                Ok(0) | Err(_) => return,
+                Ok(n) => self.receive(&buffer[..n]),
             }
             let enough = self.behaviour.close_after.is_some_and(|count| self.commands > count);
             if !self.send(&mut stream) || enough {
@@ -188,13 +153,8 @@ impl Queue {
         let tx = self.connection.tx();
         while tx.in_flight() || tx.begin() {
             let runs: Vec<_> = tx.slices().take(512).map(std::io::IoSlice::new).collect();
-            match stream.write_vectored(&runs) {
-                Ok(n) => {
-                    tx.advance(n);
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return true,
-                Err(_) => return false,
-            }
+            let Ok(n) = stream.write_vectored(&runs) else { return false };
+            tx.advance(n);
         }
         true
     }
@@ -223,7 +183,7 @@ impl Queue {
 
     fn command(&mut self, slot: SlotId, sqe: &Sqe, data: &CapsuleData<'_>) {
         self.commands += 1;
-        if self.io && !self.behaviour.fast {
+        if self.io {
             *self.seen.lock().unwrap().dwords.entry(sqe.cdw13.get()).or_default() += 1;
             thread::sleep(self.behaviour.delay);
         }
@@ -257,10 +217,6 @@ impl Queue {
 
     fn read(&mut self, slot: SlotId, sqe: &Sqe) {
         let length = (sqe.cdw12.get() as usize + 1) * BLOCK;
-        if self.behaviour.fast {
-            self.connection.complete_with_data(slot, Reply::Fixed(&ZEROES[..length]), 0);
-            return;
-        }
         let start = usize::try_from(sqe.slba()).unwrap() * BLOCK;
         let mut data = self.memory.lock().unwrap()[start..start + length].to_vec();
         let damage = self.behaviour.damage.and_then(|at| at.checked_sub(start));
@@ -271,7 +227,7 @@ impl Queue {
             self.connection.complete(slot, 0, Status::UNRECOVERED_READ_ERROR);
             return;
         }
-        self.connection.complete_with_data(slot, Reply::Owned(data), 0);
+        self.connection.complete_with_data(slot, data, 0);
     }
 
     fn finish(&mut self, slot: SlotId, sqe: &Sqe, data: &[u8]) {
@@ -302,10 +258,7 @@ impl Queue {
             (opcode::admin::GET_REGION, _) if self.admin => self.region(slot, sqe),
             (opcode::io::WRITE, _) if !self.admin => {
                 let start = usize::try_from(sqe.slba()).unwrap() * BLOCK;
-                if !self.behaviour.fast {
-                    let mut memory = self.memory.lock().unwrap();
-                    memory[start..start + data.len()].copy_from_slice(data);
-                }
+                self.memory.lock().unwrap()[start..start + data.len()].copy_from_slice(data);
                 self.connection.complete(slot, 0, Status::SUCCESS);
             }
             _ => self.connection.complete(slot, 0, Status::SUCCESS),
@@ -353,7 +306,7 @@ impl Queue {
             limit: 0,
             survives: Survives::Exit,
         };
-        self.connection.complete_with_data(slot, Reply::Owned(grant.emit().to_vec()), 0);
+        self.connection.complete_with_data(slot, grant.emit().to_vec(), 0);
     }
 
     fn identify(&mut self, slot: SlotId, sqe: &Sqe, nsid: u32) {
@@ -368,7 +321,7 @@ impl Queue {
                 data[1792..1796].copy_from_slice(&ioccsz.to_le_bytes());
             }
             (0, 1) => {
-                let blocks = (self.behaviour.size / BLOCK) as u64;
+                let blocks = (SIZE / BLOCK) as u64;
                 data[..8].copy_from_slice(&blocks.to_le_bytes());
                 data[130] = 9;
             }
@@ -381,6 +334,6 @@ impl Queue {
             }
             _ => return self.connection.complete(slot, 0, Status::INVALID_NAMESPACE.dnr()),
         }
-        self.connection.complete_with_data(slot, Reply::Owned(data), 0);
+        self.connection.complete_with_data(slot, data, 0);
     }
 }

@@ -35,6 +35,16 @@ fn eager(distribution: Distribution, percent: u32, system: System) -> Experiment
     Experiment { distribution, reserved, system, ..Experiment::default() }
 }
 
+/// Clients that want all they can get, with reservations that fall by an exponent, in periods of so many ms.
+fn skewed(clients: usize, exponent: f64, percent: u32, millis: u64) -> Experiment {
+    Experiment {
+        clients: vec![Client::EAGER; clients],
+        period: Duration::from_millis(millis),
+        periods: 2,
+        ..eager(Distribution::Zipf(exponent), percent, System::Haechi)
+    }
+}
+
 /// The spike of Experiment 1C and Experiment Set 3.
 fn spike(constant: bool) -> Vec<Client> {
     let client = |part: f64, ios| Client { part, demand: Demand::Ios(ios), constant };
@@ -152,33 +162,20 @@ fn h5_fig9_low_priority_meets_zipf_reservations() {
     }
 }
 
-/// Clients of which the first `reserving` reserve equal parts, and the others nothing.
-fn some_reserve(reserving: usize, all: usize) -> Vec<Client> {
-    let client =
-        |place| Client { part: if place < reserving { 1.0 } else { 1e-9 }, ..Client::EAGER };
-    (0..all).map(client).collect()
-}
-
 /// The results of clients as shipped, beside the results with windows of their depth: the number of
 /// reservations that are met in each period, exactly.
 #[test]
 fn h5_best_effort_window_of_one_meets_reservations() {
-    let zipf = |clients, exponent, percent, millis| Experiment {
-        clients: vec![Client::EAGER; clients],
-        period: Duration::from_millis(millis),
-        periods: 2,
-        ..eager(Distribution::Zipf(exponent), percent, System::LowPriority)
-    };
-    let parts = Experiment {
-        clients: some_reserve(5, 23),
-        distribution: Distribution::Parts,
-        ..zipf(0, 0.0, 85, 500)
-    };
+    // Five clients reserve equal parts, and 18 nothing.
+    let clients = [1.0, 1e-9].map(|part| Client { part, ..Client::EAGER });
+    let clients = [vec![clients[0]; 5], vec![clients[1]; 18]].concat();
+    let distribution = Distribution::Parts;
+    let parts = Experiment { clients, distribution, ..skewed(0, 0.0, 85, 500) };
     for (shipped, as_depth, as_shipped) in [
-        (zipf(10, 0.6, 90, 1000), 8, 8),
-        (zipf(7, 0.9, 60, 500), 5, 7),
-        (zipf(23, 0.6, 80, 1000), 18, 23),
-        (zipf(16, 0.6, 90, 1000), 12, 16),
+        (skewed(10, 0.6, 90, 1000), 8, 8),
+        (skewed(7, 0.9, 60, 500), 5, 7),
+        (skewed(23, 0.6, 80, 1000), 18, 23),
+        (skewed(16, 0.6, 90, 1000), 12, 16),
         (parts, 0, 5),
     ] {
         let met = |system| {
@@ -224,12 +221,7 @@ fn h5_verdicts_are_equal_at_each_allowed_scale() {
     for (clients, exponent, percent, millis) in
         [(10, 0.6, 90, 1000), (7, 0.9, 60, 500), (16, 0.6, 90, 1000), (10, 0.0, 90, 500)]
     {
-        let wanted = Experiment {
-            clients: vec![Client::EAGER; clients],
-            period: Duration::from_millis(millis),
-            periods: 2,
-            ..eager(Distribution::Zipf(exponent), percent, System::Haechi)
-        };
+        let wanted = skewed(clients, exponent, percent, millis);
         let verdicts = |scale| {
             let outcome = run(Testbed::scaled(scale), wanted.clone());
             let met: Vec<bool> = (0..clients).map(|client| outcome.keeps(client, 0.0)).collect();
@@ -383,38 +375,24 @@ fn h5_guarantees_hold_at_other_exponents_client_counts_and_periods() {
         (100, 0.6, 2000, 80),
         (100, 0.0, 1000, 95),
     ] {
-        let wanted = |system| Experiment {
-            clients: vec![Client::EAGER; clients],
-            period: Duration::from_millis(millis),
-            periods: 2,
-            ..eager(Distribution::Zipf(exponent), percent, system)
-        };
-        let printed = run(SMALLER, wanted(System::Haechi));
+        let wanted = skewed(clients, exponent, percent, millis);
+        let low = Experiment { system: System::LowPriority, periods: 1, ..wanted.clone() };
+        let printed = run(SMALLER, wanted);
         let least = &printed.least;
         assert_eq!(printed.missed(), printed.out_of_reach(), "{clients} {exponent}: {least:?}");
-        let low = run(PAPER, Experiment { periods: 1, ..wanted(System::LowPriority) });
+        let low = run(PAPER, low);
         assert_eq!(low.missed(), [] as [usize; 0], "{clients} {exponent}: {:?}", low.least);
     }
 }
 
 #[test]
 fn h5_bare_system_misses_reservations_haechi_keeps() {
-    let of = |system| Experiment {
-        clients: vec![Client { constant: true, ..Client::EAGER }; CLIENTS],
-        periods: 2,
-        ..eager(Distribution::Zipf(0.9), 60, system)
+    let missed = |testbed, system| {
+        let clients = vec![Client { constant: true, ..Client::EAGER }; CLIENTS];
+        run(testbed, Experiment { clients, system, ..skewed(0, 0.9, 60, 1000) }).missed()
     };
-    assert_eq!(run(SMALLER, of(System::Bare)).missed(), [0, 1]);
-    assert_eq!(run(PAPER, of(System::LowPriority)).missed(), [] as [usize; 0]);
-}
-
-#[test]
-fn the_seed_decides_everything() {
-    let period = Duration::from_millis(50);
-    let wanted = Experiment { period, ..eager(ZIPF, 90, System::Haechi) };
-    let of = |seed| measure(&wanted, Testbed { seed, ..SMALLER }).unwrap();
-    assert_eq!(of(1), of(1));
-    assert_ne!(of(1).record, of(2).record);
+    assert_eq!(missed(SMALLER, System::Bare), [0, 1]);
+    assert_eq!(missed(PAPER, System::LowPriority), [] as [usize; 0]);
 }
 
 #[test]
@@ -473,11 +451,8 @@ fn any_client() -> impl Strategy<Value = Client> {
         (0.0..=1.0).prop_map(Demand::Part),
         (0_u64..100_000).prop_map(Demand::Ios),
     ];
-    (0.001..1000.0, demand, any::<bool>()).prop_map(|(part, demand, constant)| Client {
-        part,
-        demand,
-        constant,
-    })
+    let client = (0.001..1000.0, demand, any::<bool>());
+    client.prop_map(|(part, demand, constant)| Client { part, demand, constant })
 }
 
 prop_compose! {

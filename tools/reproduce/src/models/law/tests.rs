@@ -12,6 +12,11 @@ fn seen(delivered: u32, marked: u32) -> Observation {
     Observation { interval: RTT, delivered, marked, bytes, rtt: RTT, ..Observation::SEEN }
 }
 
+#[track_caller]
+fn near(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-9, "{a} against {b}");
+}
+
 fn window(flow: &mut WindowControl, seen: &Observation) -> f64 {
     flow.step(Nanos(0), seen).window
 }
@@ -26,8 +31,8 @@ fn e1_slow_start_doubles_until_first_mark() {
     // Three round trips without a mark, and one in which half of the packets had one (Eq. 3).
     let alpha = (15.0_f64 / 16.0).powi(4) + 0.5 / 16.0;
     let cut = 80.0 * (1.0 - alpha / 2.0);
-    assert!((window(&mut flow, &seen(80, 40)) - cut).abs() < 1e-9);
-    assert!((window(&mut flow, &seen(50, 0)) - cut - 1.0).abs() < 1e-9);
+    near(window(&mut flow, &seen(80, 40)), cut);
+    near(window(&mut flow, &seen(50, 0)), cut + 1.0);
 }
 
 #[test]
@@ -62,7 +67,6 @@ fn e1_growth_is_proportional_to_target_window() {
     // 640 packets of 1000 bytes in a round trip of 100 us.
     let target = FlowTarget::Throughput(Rate::new(6.4e9));
     let grows = |quality, target| Growth::Target.packets(quality, target, &seen);
-    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} against {b}");
     near(grows(1.0, target), 20.0);
     near(grows(0.5, target), 20.0);
     near(grows(2.0, target), 80.0);
@@ -80,11 +84,6 @@ fn e1_the_rate_goes_with_the_window() {
     let decision = flow.step(Nanos(0), &seen(10, 0));
     assert!((decision.rate.bytes() - 20.0 * 1000.0 / 1e-4).abs() < 1.0);
     assert!((flow.report().rate.bytes() - 10.0 * 1000.0 / 1e-4).abs() < 1.0);
-}
-
-/// Makes a flow that has all of the bottleneck.
-fn interference(capacity: Rate) -> WindowControl {
-    WindowControl::new(Law::Interference(Lambda::new(capacity, SIGMA, FLOOR)), &Settings::qtcp())
 }
 
 #[test]
@@ -119,7 +118,8 @@ fn e8_lambda_is_sound_whatever_it_is_set_to() {
 
 /// Returns lambda as a part of the capacity after a round trip at half of the target.
 fn share_after(seen: &Observation) -> f64 {
-    let mut flow = interference(Rate::new(1e9));
+    let law = Law::Interference(Lambda::new(Rate::new(1e9), SIGMA, FLOOR));
+    let mut flow = WindowControl::new(law, &Settings::qtcp());
     flow.set_target(FlowTarget::Throughput(Rate::new(0.5e9)));
     flow.step(Nanos(0), seen);
     let Law::Interference(lambda) = flow.law else { panic!("another law") };
@@ -128,9 +128,7 @@ fn share_after(seen: &Observation) -> f64 {
 
 #[test]
 fn e8_lambda_falls_only_under_interference() {
-    let rtt = Duration::from_micros(100);
-    let (delivered, bytes) = (25, 25_000);
-    let quiet = Observation { interval: rtt, delivered, bytes, rtt, ..Observation::SEEN };
+    let quiet = seen(25, 0);
     assert_eq!(share_after(&quiet), 1.0, "nobody is in the way: it is still growing");
     let marked = Observation { marked: 5, ..quiet };
     assert_eq!(share_after(&marked), 0.95);
@@ -162,7 +160,6 @@ fn urgent_window(target: FlowTarget, rtt_us: u64) -> f64 {
 #[test]
 fn e9_late_flows_give_way_less_and_early_ones_more() {
     let target = FlowTarget::Latency(Duration::from_micros(100));
-    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} against {b}");
     near(urgent_window(target, 100), 10.0 * (1.0 - 0.25 / 2.0));
     near(urgent_window(target, 200), 10.0 * (1.0 - 0.0625 / 2.0));
     near(urgent_window(target, 9000), urgent_window(target, 200));

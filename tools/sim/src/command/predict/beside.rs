@@ -82,40 +82,26 @@ mod tests {
     fn workload(host: &str, class: &str, operations: u64, buckets: &[u64]) -> WorkloadIo {
         let latency_ns = Latency { buckets: Some(buckets.to_vec()), ..Latency::default() };
         let read = Operations { operations, bytes: operations * 4096, errors: 0, latency_ns };
-        WorkloadIo {
-            host: host.to_owned(),
-            subsystem: "nqn.x:disk".to_owned(),
-            nsid: 1,
-            class: class.to_owned(),
-            io: Io { read, ..Io::default() },
-        }
+        let [host, subsystem, class] = [host, "nqn.x:disk", class].map(str::to_owned);
+        WorkloadIo { host, subsystem, nsid: 1, class, io: Io { read, ..Io::default() } }
     }
 
     #[test]
     fn a_group_has_what_its_hosts_did_meanwhile() {
-        let before = Statistics {
-            workloads: vec![workload("nqn.x:web", "high", 100, &[2048, 100])],
-            ..Statistics::default()
-        };
-        let after = Statistics {
-            workloads: vec![
-                workload("nqn.x:web", "high", 300, &[2048, 100, 4096, 200]),
-                workload("nqn.x:web-2", "high", 50, &[4096, 50]),
-                workload("nqn.x:web-b", "high", 7, &[4096, 7]),
-                workload("nqn.x:web", "low", 9, &[4096, 9]),
-            ],
-            ..Statistics::default()
-        };
+        let before = vec![workload("nqn.x:web", "high", 100, &[2048, 100])];
+        let after = vec![
+            workload("nqn.x:web", "high", 300, &[2048, 100, 4096, 200]),
+            workload("nqn.x:web-2", "high", 50, &[4096, 50]),
+            workload("nqn.x:web-b", "high", 7, &[4096, 7]),
+            workload("nqn.x:web", "low", 9, &[4096, 9]),
+        ];
+        let [before, after] =
+            [before, after].map(|workloads| Statistics { workloads, ..Statistics::default() });
         let watched = watched(&before, after, 2.0);
-        let mut group = Group {
-            host: "nqn.x:web".to_owned(),
-            count: 1,
-            class: arbitration::Class::High,
-            session: "s".to_owned(),
-            transport: crate::model::Transport::Tcp,
-            namespaces: [("nqn.x:disk".to_owned(), 1)].into(),
-            entry: "web".to_owned(),
-        };
+        let [host, session, entry] = ["nqn.x:web", "s", "web"].map(str::to_owned);
+        let (class, transport) = (arbitration::Class::High, crate::model::Transport::Tcp);
+        let namespaces = [("nqn.x:disk".to_owned(), 1)].into();
+        let mut group = Group { host, count: 1, class, session, transport, namespaces, entry };
         let seen = watched.of(&group);
         assert_eq!((seen.commands, seen.bytes), (200, 200 * 4096));
         assert!(seen.times.quantile(0.01) > 3000.0, "what was before does not count");

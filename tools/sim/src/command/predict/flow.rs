@@ -267,23 +267,28 @@ class = 'urgent'
 urgent_iops = 5
 ";
 
-    fn flow(host: &str, nsid: u32, more: &str) -> Result<(Class, String, usize), String> {
-        let (flow, notes) = flow_of(CONFIG, host, nsid, more)?;
-        Ok((flow.class, flow.session, notes.len()))
-    }
-
-    fn flow_of(
+    /// Returns the flow of a host's load on a namespace of the disk, with these lines more, and the notes.
+    fn flow(
         config: &str,
         host: &str,
         nsid: u32,
         more: &str,
     ) -> Result<(Flow, Vec<String>), String> {
-        let text = format!("[[load]]\nhost = '{host}'\nnamespace = 'nqn.x:disk/{nsid}'\n{more}\n");
-        let load = super::super::load::parse(&text).unwrap().loads.remove(0);
+        let load =
+            format!("[[load]]\nhost = 'nqn.x:{host}'\nnamespace = 'nqn.x:disk/{nsid}'\n{more}\n");
+        let load = super::super::load::parse(&load).unwrap().loads.remove(0);
         let config = config::parse(config).unwrap();
         let mut notes = Vec::new();
         let flow = resolve(&config, 1, &load, &mut notes).map_err(|error| format!("{error:#}"))?;
         Ok((flow, notes))
+    }
+
+    /// Checks that loads are refused, each in words that have the last two texts.
+    fn refused(config: &str, cases: &[(&str, u32, &str, &str, &str)]) {
+        for (host, nsid, more, key, says) in cases {
+            let error = flow(config, host, *nsid, more).unwrap_err();
+            assert!(error.contains(key) && error.contains(says), "{key}, {says}: {error}");
+        }
     }
 
     const PLAIN: &str = "listener = '10.0.0.1:4420'";
@@ -293,23 +298,24 @@ urgent_iops = 5
         let named = format!("{PLAIN}\nclass = 'urgent'");
         for (host, nsid, more, class, session) in [
             // The namespace's class, and the subsystem's policy.
-            ("nqn.x:db", 1, PLAIN, Class::Medium, "all"),
-            ("nqn.x:db", 2, PLAIN, Class::Low, "all"),
+            ("db", 1, PLAIN, Class::Medium, "all"),
+            ("db", 2, PLAIN, Class::Low, "all"),
             // The host's policy.
-            ("nqn.x:web", 1, PLAIN, Class::High, "all"),
+            ("web", 1, PLAIN, Class::High, "all"),
             // The most exact policy bounds the class, and has a session of its own.
-            ("nqn.x:web", 2, PLAIN, Class::Low, "gold"),
+            ("web", 2, PLAIN, Class::Low, "gold"),
             // The listener goes before policies, the command before the listener.
-            ("nqn.x:web", 1, "listener = '10.0.0.1:4421'", Class::Urgent, "all"),
-            ("nqn.x:db", 1, &named, Class::Urgent, "all"),
-            ("nqn.x:web", 2, &named, Class::Low, "gold"),
-            ("nqn.x:db", 1, "listener = '10.0.0.1:4420'\nclass = 'low'", Class::Medium, "all"),
+            ("web", 1, "listener = '10.0.0.1:4421'", Class::Urgent, "all"),
+            ("db", 1, &named, Class::Urgent, "all"),
+            ("web", 2, &named, Class::Low, "gold"),
+            ("db", 1, "listener = '10.0.0.1:4420'\nclass = 'low'", Class::Medium, "all"),
         ] {
-            let found = flow(host, nsid, more).unwrap();
-            assert_eq!(found, (class, session.to_owned(), 0), "{host} {nsid} {more}");
+            let (flow, notes) = flow(CONFIG, host, nsid, more).unwrap();
+            let found = (flow.class, &*flow.session, notes.len());
+            assert_eq!(found, (class, session, 0), "{host} {nsid} {more}");
         }
-        let (class, _, notes) = flow("nqn.x:far", 1, PLAIN).unwrap();
-        assert_eq!((class, notes), (Class::Medium, 1), "a policy for addresses is named");
+        let (flow, notes) = flow(CONFIG, "far", 1, PLAIN).unwrap();
+        assert_eq!((flow.class, notes.len()), (Class::Medium, 1), "an address policy is named");
     }
 
     /// The disk's hosts: one may do less than its policies say, and one more.
@@ -346,30 +352,27 @@ max_class = 'low'
             ("db", "class = 'urgent'", Class::Low),
             ("far", "", Class::Urgent),
         ] {
-            let (flow, _) = flow_of(RIGHTS, &format!("nqn.x:{host}"), 1, more).unwrap();
+            let (flow, _) = flow(RIGHTS, host, 1, more).unwrap();
             assert_eq!(flow.class, class, "{host} {more}");
         }
     }
 
     #[test]
     fn a_load_that_its_host_may_not_run_names_its_key_and_the_remedy() {
-        for (host, nsid, more, key, says) in [
+        let cases = [
             ("web", 2, "", "`load 1.namespace`", "name the host there"),
             ("many", 2, "", "`load 1.namespace`", "name the host there"),
             ("many", 2, "count = 3", "`load 1.namespace`", "name the host there"),
             ("db", 1, "rw = 'randwrite'", "`load 1.rw`", "randread or read"),
             ("db", 2, "rw = 'rw'", "`load 1.rw`", "`read_only`"),
-        ] {
-            let error = flow_of(RIGHTS, &format!("nqn.x:{host}"), nsid, more).unwrap_err();
-            assert!(error.contains(key) && error.contains(says), "{key}, {says}: {error}");
-        }
+        ];
+        refused(RIGHTS, &cases);
         let open = RIGHTS.replace("hosts =", "unread =");
-        let error = flow_of(&open, "nqn.x:web", 2, "").unwrap_err();
-        assert!(error.contains("`load 1.namespace`") && error.contains("1, 3"), "{error}");
+        refused(&open, &[("web", 2, "", "`load 1.namespace`", "1, 3")]);
         for (host, nsid, more) in
             [("db", 2, "rw = 'read'"), ("many", 2, "count = 2"), ("web", 1, "rw = 'write'")]
         {
-            flow_of(RIGHTS, &format!("nqn.x:{host}"), nsid, more).unwrap();
+            flow(RIGHTS, host, nsid, more).unwrap();
         }
     }
 
@@ -409,7 +412,7 @@ max_class = 'low'
             (of(4420, "tls = 'required'"), "", Tcp, "what TLS takes is left out"),
             (of(4420, "tls = 'allowed'"), "", Tcp, "without TLS"),
         ] {
-            let (flow, notes) = flow_of(&with(&listeners), "nqn.x:web", 1, load).unwrap();
+            let (flow, notes) = flow(&with(&listeners), "web", 1, load).unwrap();
             let notes = notes.join("; ");
             assert_eq!(flow.transport, transport, "{listeners}{load}");
             assert!(notes.contains(says) && notes.is_empty() == says.is_empty(), "{says}: {notes}");
@@ -419,49 +422,39 @@ max_class = 'low'
     #[test]
     fn classes_of_listeners_count_where_a_load_could_come_to_them() {
         let listeners = of(4420, "") + &of(4421, &format!("{RDMA}\nclass = 'urgent'"));
-        let class = |load: &str| flow_of(&with(&listeners), "nqn.x:web", 1, load).unwrap().0.class;
+        let class = |load: &str| flow(&with(&listeners), "web", 1, load).unwrap().0.class;
         assert_eq!(class("transport = 'rdma'"), Class::Urgent);
         assert_eq!(class("transport = 'tcp'"), Class::Low);
     }
 
     #[test]
     fn a_transport_without_a_listener_is_refused_with_the_remedy() {
-        let apart = of(4421, RDMA) + &of(4420, "");
+        let (add, load) = ("add a [[listener]] with `transport = ", "transport = 'rdma'");
         for (listeners, load, says) in [
-            (String::new(), "transport = 'rdma'", "add a [[listener]] with `transport = \"rdma\"`"),
-            (of(4420, ""), "transport = 'rdma'", "add a [[listener]] with `transport = \"rdma\"`"),
-            (of(4420, RDMA), "transport = 'tcp'", "add a [[listener]] with `transport = \"tcp\"`"),
-            (
-                apart.clone(),
-                "transport = 'rdma'\nlistener = '10.0.0.1:4420'",
-                "10.0.0.1:4420 is of tcp: write that, or as `listener` one of 10.0.0.1:4421",
-            ),
-            (
-                of(4420, &format!("{RDMA}\ndiscovery_only = true")),
-                "transport = 'rdma'",
-                "add a [[listener]]",
-            ),
+            (String::new(), load, &*format!("{add}\"rdma\"`")),
+            (of(4420, ""), load, &format!("{add}\"rdma\"`")),
+            (of(4420, RDMA), "transport = 'tcp'", &format!("{add}\"tcp\"`")),
+            (of(4420, &format!("{RDMA}\ndiscovery_only = true")), load, "add a [[listener]]"),
         ] {
-            let error = flow_of(&with(&listeners), "nqn.x:web", 1, load).unwrap_err();
-            assert!(
-                error.contains("`load 1.transport`") && error.contains(says),
-                "{says}: {error}"
-            );
+            refused(&with(&listeners), &[("web", 1, load, "`load 1.transport`", says)]);
         }
-        let error = flow_of(&with(&apart), "nqn.x:web", 1, "listener = '10.0.0.1:1'").unwrap_err();
-        assert!(error.contains("`load 1.listener`") && error.contains("4421"), "{error}");
+        let other = format!("{load}\n{PLAIN}");
+        let says = "10.0.0.1:4420 is of tcp: write that, or as `listener` one of 10.0.0.1:4421";
+        let cases = [
+            ("web", 1, &*other, "`load 1.transport`", says),
+            ("web", 1, "listener = '10.0.0.1:1'", "`load 1.listener`", "4421"),
+        ];
+        refused(&with(&(of(4421, RDMA) + &of(4420, ""))), &cases);
     }
 
     #[test]
     fn what_is_not_there_is_named_with_what_is() {
-        for (nsid, more, key, says) in [
-            (3, PLAIN, "load 1.namespace", "nqn.x:disk/1, nqn.x:disk/2"),
-            (1, "listener = '10.0.0.1:1'", "load 1.listener", "10.0.0.1:4421 (urgent)"),
-            (1, "", "load 1.listener", "10.0.0.1:4420"),
-            (1, "listener = '10.0.0.1:8009'", "load 1.listener", "10.0.0.1:4420"),
-        ] {
-            let error = flow("nqn.x:web", nsid, more).unwrap_err();
-            assert!(error.contains(key) && error.contains(says), "{key}, {says}: {error}");
-        }
+        let cases = [
+            ("web", 3, PLAIN, "load 1.namespace", "nqn.x:disk/1, nqn.x:disk/2"),
+            ("web", 1, "listener = '10.0.0.1:1'", "load 1.listener", "10.0.0.1:4421 (urgent)"),
+            ("web", 1, "", "load 1.listener", "10.0.0.1:4420"),
+            ("web", 1, "listener = '10.0.0.1:8009'", "load 1.listener", "10.0.0.1:4420"),
+        ];
+        refused(CONFIG, &cases);
     }
 }

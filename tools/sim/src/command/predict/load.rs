@@ -278,14 +278,13 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_as_of_a_job_of_bench() {
-        let loads = parse(WHOLE).unwrap();
-        let [load] = &loads.loads[..] else { panic!("one load") };
+        let first = |text: &str| parse(text).unwrap().loads.remove(0);
+        let load = first(WHOLE);
         assert_eq!(load.namespace, ("nqn.x:disk".to_owned(), 2));
         assert_eq!((load.bytes, load.depth, load.connections, load.count), (4096, 128, 1, 1));
         assert_eq!((load.reads, load.random, load.rate), (100, true, None));
         let more = "bs = '16 KiB'\nrate = '5k'\narrivals = 'poisson'\nrw = 'rw'\nclass = 'high'\n";
-        let loads = parse(&format!("{WHOLE}{more}")).unwrap();
-        let [load] = &loads.loads[..] else { panic!("one load") };
+        let load = first(&format!("{WHOLE}{more}"));
         assert_eq!((load.bytes, load.reads, load.random), (16_384, 70, false));
         assert_eq!((load.rate, load.class), (Some((5000.0, true)), Some(Class::High)));
     }
@@ -293,6 +292,7 @@ mod tests {
     #[test]
     fn what_is_wrong_names_its_key_and_what_would_be_right() {
         let with = |more: &str| format!("{WHOLE}{more}\n");
+        let network = |keys: &str| format!("[network]\n{keys}\n{WHOLE}");
         for (text, key, says) in [
             (String::new(), "`load`", "[[load]]"),
             ("[[load]]\nhost = 'h'".to_owned(), "namespace", "missing"),
@@ -316,26 +316,14 @@ mod tests {
             (with("dept = 5"), "dept", "depth"),
             (with("transport = 'quic'"), "quic", "`tcp` or `rdma`"),
             (format!("{WHOLE}{WHOLE}rw = 'x'"), "`load 2.rw`", "randread"),
-            (format!("[network]\nspeed = 1\n{WHOLE}"), "speed", "target_rate"),
-            (format!("[network]\nrate = '10 GB/s'\n{WHOLE}"), "`network.rate`", "80 Gbit/s"),
-            (
-                format!("[network]\ntarget_rate = '1 bit/s'\n{WHOLE}"),
-                "`network.target_rate`",
-                "1 kbit/s",
-            ),
-            (format!("[network]\ndelay = '1'\n{WHOLE}"), "`network.delay`", "\"1 s\""),
-            (format!("[network]\ndelay = '1 h'\n{WHOLE}"), "`network.delay`", "at most \"10 s\""),
+            (network("speed = 1"), "speed", "target_rate"),
+            (network("rate = '10 GB/s'"), "`network.rate`", "80 Gbit/s"),
+            (network("target_rate = '1 bit/s'"), "`network.target_rate`", "1 kbit/s"),
+            (network("delay = '1'"), "`network.delay`", "\"1 s\""),
+            (network("delay = '1 h'"), "`network.delay`", "at most \"10 s\""),
             (with("rate = 2000000000"), "`load 1.rate`", "1000000000"),
             (with("count = 10000\nconnections = 1024"), "`load 1.count`", "65535"),
-            (
-                format!(
-                    "{}{}",
-                    with("count = 10000\nconnections = 6"),
-                    with("connections = 1000\ncount = 6")
-                ),
-                "`load 2.count`",
-                "makes 66000",
-            ),
+            (with("count = 10000\nconnections = 6").repeat(2), "`load 2.count`", "makes 120000"),
         ] {
             let error = format!("{:#}", parse(&text).unwrap_err());
             assert!(error.contains(key) && error.contains(says), "{key}, {says}: {error}");

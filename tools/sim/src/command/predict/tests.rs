@@ -2,7 +2,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::*;
 
@@ -13,6 +14,11 @@ fn shipped(name: &str) -> PathBuf {
 fn options(json: bool) -> Options {
     let socket = Some("/nowhere/control.sock".into());
     Options { socket, timeout: Duration::from_secs(5), json }
+}
+
+/// Predicts, and returns the results as JSON.
+fn json(args: &Args) -> Value {
+    serde_json::from_str(&run(args, &options(true)).unwrap().text).unwrap()
 }
 
 /// Makes the arguments of a short prediction on the configuration and the drive that ship.
@@ -30,6 +36,22 @@ fn args(load: PathBuf) -> Args {
     }
 }
 
+/// Makes the arguments of a short prediction of one host's load on a configuration, and their files.
+fn written(config: &str, load: &str) -> (TempDir, Args) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("config.toml"), config).unwrap();
+    std::fs::write(path("load.toml"), load).unwrap();
+    let (config, devices) = (Some(path("config.toml")), Vec::new());
+    let args = Args { config, devices, ..args(path("load.toml")) };
+    (folder, args)
+}
+
+/// Writes a load of a host on a namespace of the disk, with these lines more.
+fn load_table((host, nsid, more): &(&str, u32, &str)) -> String {
+    format!("[[load]]\nhost = 'nqn.x:{host}'\nnamespace = 'nqn.x:disk/{nsid}'\n{more}\n")
+}
+
 #[test]
 fn what_ships_is_predicted_by_host_class_and_session() {
     let text = run(&args(shipped("load.toml")), &options(false)).unwrap().text;
@@ -37,8 +59,7 @@ fn what_ships_is_predicted_by_host_class_and_session() {
     for row in ["database  high", "files     medium", "backup    low"] {
         assert!(text.contains(&format!("nqn.2026-01.com.example:{row}")), "{row}: {text}");
     }
-    let json = run(&args(shipped("tenants.toml")), &options(true)).unwrap().text;
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json = json(&args(shipped("tenants.toml")));
     let host = &json["hosts"][0];
     assert_eq!((host["hosts"].as_u64(), host["session"].as_str()), (Some(20), Some("tenants")));
     assert_eq!(json["sessions"][0]["session"], "tenants");
@@ -51,11 +72,8 @@ fn what_ships_is_predicted_by_host_class_and_session() {
 fn the_scenario_that_is_written_is_the_one_that_was_run() {
     let folder = tempfile::tempdir().unwrap();
     let (scenario, page) = (folder.path().join("s.toml"), folder.path().join("p.html"));
-    let all = Args {
-        write: Some(scenario.clone()),
-        html: Some(page.clone()),
-        ..args(shipped("load.toml"))
-    };
+    let (write, html) = (Some(scenario.clone()), Some(page.clone()));
+    let all = Args { write, html, ..args(shipped("load.toml")) };
     let predicted = run(&all, &options(false)).unwrap().text;
     let text = std::fs::read_to_string(&scenario).unwrap();
     let scenario = Scenario::parse(&text).unwrap();
@@ -101,10 +119,7 @@ channels = 4
 
 /// Makes the scenario of loads, each with these lines more than its host and namespace.
 fn made(config: &str, known: &Known, loads: &[(&str, u32, &str)]) -> Result<toml::Table, String> {
-    let one = |(host, nsid, more): &(&str, u32, &str)| {
-        format!("[[load]]\nhost = 'nqn.x:{host}'\nnamespace = 'nqn.x:disk/{nsid}'\n{more}\n")
-    };
-    let loads = load::parse(&loads.iter().map(one).collect::<String>()).unwrap();
+    let loads = load::parse(&loads.iter().map(load_table).collect::<String>()).unwrap();
     let times = Times { warmup: Duration::ZERO, duration: Duration::from_millis(1) };
     let config = config::parse(config).unwrap();
     let made = scenario::make(&config, &loads, known, times).map_err(|e| format!("{e:#}"))?;
@@ -147,23 +162,16 @@ fn limits_of_reads_and_writes_and_of_profiles_are_predicted() {
     let profile = "[[profile]]\nname = 'p'\niops = 4000\nread_iops = 1000\niops_per_gib = 5\n";
     let session = "iops = 5000\nwrite_bandwidth = '1 MiB/s'\nburst = '2 s'\nprofile = 'p'";
     let config = CONFIG.replace("iops = 5000", session) + profile;
-    let loads = [("web", 2, "depth = 8")];
-    let scenario = made(&config, &Known::default(), &loads).unwrap();
+    let load = ("web", 2, "depth = 8");
+    let scenario = made(&config, &Known::default(), &[load]).unwrap();
     let gold = &scenario["session"][1];
     let numbers = ["iops", "read_iops"].map(|key| gold[key].as_integer());
     assert_eq!(numbers, [Some(5000), Some(1000)], "a session's own limit counts");
     let texts = ["name", "write_bandwidth", "burst"].map(|key| gold[key].as_str());
     assert_eq!(texts, [Some("gold"), Some("1 MiB/s"), Some("2 s")]);
 
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("config.toml"), config.replace("burst = '2 s'", "")).unwrap();
-    let load = "[[load]]\nhost = 'nqn.x:web'\nnamespace = 'nqn.x:disk/2'\ndepth = 8\n";
-    std::fs::write(path("load.toml"), load).unwrap();
-    let one =
-        Args { config: Some(path("config.toml")), devices: Vec::new(), ..args(path("load.toml")) };
-    let text = run(&one, &options(true)).unwrap().text;
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let (_files, args) = written(&config.replace("burst = '2 s'", ""), &load_table(&load));
+    let json = json(&args);
     // Without the limit, a thousand reads on each of four channels.
     let iops = json["hosts"][0]["predicted"]["iops"].as_f64().unwrap();
     assert!((900.0..1100.0).contains(&iops), "{iops}");
@@ -185,15 +193,9 @@ fn a_load_over_rdma_is_a_host_over_rdma_and_is_predicted() {
     let error = made(&config, &Known::default(), &[("web", 2, rdma), ("web", 2, tcp)]).unwrap_err();
     assert!(error.contains("`load 2.transport`") && error.contains("for all of its"), "{error}");
 
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("config.toml"), &config).unwrap();
-    let load = "[[load]]\nhost = 'nqn.x:db'\nnamespace = 'nqn.x:disk/2'\ndepth = 4\n";
-    std::fs::write(path("load.toml"), format!("{load}transport = 'rdma'\n")).unwrap();
-    let one =
-        Args { config: Some(path("config.toml")), devices: Vec::new(), ..args(path("load.toml")) };
-    let text = run(&one, &options(true)).unwrap().text;
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let load = load_table(&("db", 2, "depth = 4\ntransport = 'rdma'"));
+    let (_files, args) = written(&config, &load);
+    let json = json(&args);
     // Four channels, a millisecond each.
     let iops = json["hosts"][0]["predicted"]["iops"].as_f64().unwrap();
     assert!((3600.0..4100.0).contains(&iops), "{iops}");
@@ -202,15 +204,9 @@ fn a_load_over_rdma_is_a_host_over_rdma_and_is_predicted() {
 
 #[test]
 fn a_device_is_what_a_file_says_or_what_was_measured() {
-    let row = sluice_config::answer::DeviceRow {
-        subsystem: "nqn.x:disk".to_owned(),
-        nsid: 1,
-        profile: Some(sluice_config::answer::DeviceProfile {
-            parallelism: 7,
-            ..sluice_config::answer::DeviceProfile::default()
-        }),
-        ..sluice_config::answer::DeviceRow::default()
-    };
+    let profile = json!({ "parallelism": 7 });
+    let row = json!({ "subsystem": "nqn.x:disk", "nsid": 1, "profile": profile });
+    let row: DeviceRow = serde_json::from_value(row).unwrap();
     let file = |of: &str| {
         let text = format!("{of}\nparallelism = 9\nread = {{ mean = '50 us' }}");
         DeviceProfile::parse(&text).unwrap()
@@ -240,12 +236,11 @@ fn what_the_target_does_not_take_names_its_key_and_the_remedy() {
         let error = made(CONFIG, &Known::default(), &[("web", load.0, load.1)]).unwrap_err();
         assert!(error.contains(key) && error.contains(says), "{key}, {says}: {error}");
     }
-    let mut gone = args("/nowhere/load.toml".into());
-    let error = format!("{:#}", run(&gone, &options(false)).unwrap_err());
+    let refused = |args: &Args| format!("{:#}", run(args, &options(false)).unwrap_err());
+    let error = refused(&args("/nowhere/load.toml".into()));
     assert!(error.contains("/nowhere/load.toml"), "{error}");
-    gone.load = shipped("load.toml");
-    gone.devices = vec![shipped("load.toml")];
-    let error = format!("{:#}", run(&gone, &options(false)).unwrap_err());
+    let devices = vec![shipped("load.toml")];
+    let error = refused(&Args { devices, ..args(shipped("load.toml")) });
     assert!(error.contains("in the device") && error.contains("parallelism"), "{error}");
 }
 
@@ -253,12 +248,9 @@ fn what_the_target_does_not_take_names_its_key_and_the_remedy() {
 fn times_are_as_exact_as_they_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let written = folder.path().join("s.toml");
-    let short = Args {
-        time: Duration::from_nanos(20_000_500),
-        warmup: Duration::from_micros(1500),
-        write: Some(written.clone()),
-        ..args(shipped("load.toml"))
-    };
+    let (time, warmup) = (Duration::from_nanos(20_000_500), Duration::from_micros(1500));
+    let write = Some(written.clone());
+    let short = Args { time, warmup, write, ..args(shipped("load.toml")) };
     run(&short, &options(false)).unwrap();
     let scenario: toml::Table = std::fs::read_to_string(written).unwrap().parse().unwrap();
     assert_eq!(scenario["duration"].as_str(), Some("20000500 ns"));
@@ -282,7 +274,7 @@ fn daemon(socket: &Path, text: String) {
         let profile = json!({ "parallelism": 8, "read": times, "write": times });
         let row = json!({ "subsystem": "nqn.x:disk", "nsid": 1, "profile": profile });
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let request: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let request: Value = serde_json::from_str(&line).unwrap();
             let result = match request["method"].as_str().unwrap() {
                 "config.show" => json!({ "text": text }),
                 _ => json!({ "devices": [row] }),
@@ -294,19 +286,15 @@ fn daemon(socket: &Path, text: String) {
 
 #[test]
 fn another_configuration_has_what_the_daemon_has_measured_of_the_same_device() {
-    let folder = tempfile::tempdir().unwrap();
+    let load = load_table(&("web", 1, "depth = 32"));
+    let (folder, next) = written(&format!("[qos]\nwindow = 4\n{DRIVE}"), &load);
     let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("next.toml"), format!("[qos]\nwindow = 4\n{DRIVE}")).unwrap();
-    let load = "[[load]]\nhost = 'nqn.x:web'\nnamespace = 'nqn.x:disk/1'\ndepth = 32\n";
-    std::fs::write(path("load.toml"), load).unwrap();
-    let next =
-        Args { config: Some(path("next.toml")), devices: Vec::new(), ..args(path("load.toml")) };
     let predict = |socket: &str| {
         let options = Options { socket: Some(path(socket)), ..options(true) };
         run(&next, &options).map(|made| made.text).map_err(|error| format!("{error:#}"))
     };
     daemon(&path("same"), DRIVE.to_owned());
-    let json: serde_json::Value = serde_json::from_str(&predict("same").unwrap()).unwrap();
+    let json: Value = serde_json::from_str(&predict("same").unwrap()).unwrap();
     // The window of the file on the device of the daemon: 4 commands in 80 us.
     let iops = json["hosts"][0]["predicted"]["iops"].as_f64().unwrap();
     assert!((45_000.0..55_000.0).contains(&iops), "{iops}");

@@ -322,52 +322,16 @@ fn report(worst: &[Worst], (first, seeds, seconds): (u64, u16, u16)) -> Report {
 mod tests {
     use super::*;
 
-    /// Measures a promise briefly, with and without quality of service.
-    fn both(name: &str, seconds: u16) {
-        let [promise] = named(&[name.to_owned()]).unwrap()[..] else { panic!("one promise") };
-        let found = |qos| (promise.measure)(&Setting { seed: 1, seconds, qos }).unwrap();
-        let show = |claims: &[Claim]| -> Vec<String> {
-            let one = |of: &Claim| format!("{} {} ({})", of.what(), of.ours(), of.tolerance());
-            claims.iter().map(one).collect()
-        };
-        let with = found(true);
-        assert!(with.iter().all(|one| one.verdict() != Verdict::Off), "{:#?}", show(&with));
-        let without = found(false);
-        assert!(
-            without.iter().any(|one| one.verdict() == Verdict::Off),
-            "antagonists that do no harm show nothing: {:#?}",
-            show(&without)
-        );
-    }
-
     #[test]
-    fn reservation_is_kept_beside_antagonists() {
-        both("reservation", 3);
-    }
-
-    #[test]
-    fn returning_tenant_waits_for_two_windows_at_most() {
-        both("sharing", 3);
-    }
-
-    #[test]
-    fn each_of_four_tenants_has_its_share_of_a_device() {
-        both("device-share", 2);
-    }
-
-    #[test]
-    fn small_tenant_waits_for_one_foreign_command_at_most() {
-        both("small-tenant", 2);
-    }
-
-    #[test]
-    fn base_load_is_served_beside_bursts() {
-        both("base-load", 3);
-    }
-
-    #[test]
-    fn limits_hold_over_seconds_and_over_10_ms() {
-        both("limits", 2);
+    fn each_promise_holds_with_qos_and_fails_without_it() {
+        for (promise, seconds) in PROMISES.iter().zip([3, 3, 2, 2, 3, 2]) {
+            let [with, without] = [true, false]
+                .map(|qos| (promise.measure)(&Setting { seed: 1, seconds, qos }).unwrap());
+            let is_off = |claim: &Claim| claim.verdict() == Verdict::Off;
+            assert!(!with.iter().any(is_off), "{}: {with:#?}", promise.name);
+            // Antagonists that do no harm show nothing.
+            assert!(without.iter().any(is_off), "{}: {without:#?}", promise.name);
+        }
     }
 
     #[test]

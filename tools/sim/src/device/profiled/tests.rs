@@ -53,11 +53,15 @@ fn measured(settings: &Settings, kind: Kind) -> KindMeasured {
     KindMeasured { alone: Alone { mean, points }, small: rate(4096), large: Some(rate(65_536)) }
 }
 
+/// The settings of a device whose reads take as long as its writes.
+fn alike(parallelism: u32, times: Times) -> Settings {
+    Settings { parallelism, read: times.clone(), write: times }
+}
+
 #[test]
 fn commands_wait_for_a_server_in_order_of_arrival() {
     let times = Times::new(vec![(0.0, 100.0), (1.0, 100.0)], 10.0, 0.0).unwrap();
-    let mut device =
-        Profiled::new(Settings { parallelism: 2, read: times.clone(), write: times }, 1);
+    let mut device = Profiled::new(alike(2, times), 1);
     (0..3).for_each(|id| device.submit(Nanos(0), request(id, Kind::Read, 4096)));
     device.submit(Nanos(0), request(3, Kind::Read, 8192));
     let mut done = Vec::new();
@@ -79,8 +83,7 @@ fn a_write_in_a_buffer_is_complete_before_its_server_is_free() {
 
 #[test]
 fn the_seed_decides_everything() {
-    let times = Times::about(1e5, 30.0).unwrap();
-    let settings = Settings { parallelism: 4, read: times.clone(), write: times };
+    let settings = alike(4, Times::about(1e5, 30.0).unwrap());
     let run = |seed| closed(&mut Profiled::new(settings.clone(), seed), Kind::Read, 4096, 8, 500);
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
@@ -102,14 +105,7 @@ fn a_cached_write_has_its_time_and_its_rate() {
 
 #[test]
 fn measurements_of_no_device_are_refused() {
-    let kind = measured(
-        &Settings {
-            parallelism: 2,
-            read: Times::about(1e5, 0.0).unwrap(),
-            write: Times::about(1e5, 0.0).unwrap(),
-        },
-        Kind::Read,
-    );
+    let kind = measured(&alike(2, Times::about(1e5, 0.0).unwrap()), Kind::Read);
     assert_eq!(fit(None, None), Err(FitError::Nothing));
     let mut idle = kind.clone();
     idle.small.per_second = 0.0;

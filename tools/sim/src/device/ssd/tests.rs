@@ -146,11 +146,8 @@ fn a_write_ends_in_the_buffer_and_waits_when_that_is_full() {
     let rest = run(&mut ssd);
     assert!(rest[0] == (Nanos(705_128), 200), "from the buffer: {rest:?}");
     assert_eq!(rest.last().map(|(_, id)| *id), Some(201));
-    assert_eq!(
-        (ssd.counters().programs, ssd.counters().merges),
-        (68, 0),
-        "half of the buffer stays"
-    );
+    let counters = ssd.counters();
+    assert_eq!((counters.programs, counters.merges), (68, 0), "half of the buffer stays");
 }
 
 #[test]
@@ -238,11 +235,8 @@ fn what_no_drive_can_be_says_which_key_and_what_would_be_right() {
         error(Settings { page: 5000, ..Settings::default() }),
         "`page` is 5000 bytes: it must be 4096, 8192, 16384 or 32768 bytes"
     );
-    assert!(
-        error(Settings { channels: 0, ..Settings::default() }).starts_with("`channels` is 0: ")
-    );
-    let few = Settings { spare: 0.07, ..small() };
-    assert!(error(few).contains("four blocks of a plane or more"));
+    assert!(error(Settings { channels: 0, ..small() }).starts_with("`channels` is 0: "));
+    assert!(error(Settings { spare: 0.07, ..small() }).contains("four blocks of a plane or more"));
 }
 
 /// Three submission queues of High, Medium and Low, before a drive that has 256 commands at most. A

@@ -42,14 +42,12 @@ type Transfer = (u32, u32, bool, Sender, Vec<u32>);
 
 fn transfers(hosts: u32) -> impl Strategy<Value = Vec<Transfer>> {
     let write = prop::collection::vec(1u32..60_000, 1..6);
-    prop::collection::vec((0..hosts, 1..hosts, any::<bool>(), sender(), write), 1..8).prop_map(
-        move |transfers| {
-            let to = |(from, to, urgent, sender, writes)| {
-                (from, (from + to) % hosts, urgent, sender, writes)
-            };
-            transfers.into_iter().map(to).collect()
+    let transfer = (0..hosts, 1..hosts, any::<bool>(), sender(), write).prop_map(
+        move |(from, to, urgent, sender, writes)| {
+            (from, (from + to) % hosts, urgent, sender, writes)
         },
-    )
+    );
+    prop::collection::vec(transfer, 1..8)
 }
 
 /// Runs transfers to their ends, and checks on the way that all packets are accounted for.
@@ -93,13 +91,8 @@ fn check(topology: Topology, transfers: Vec<Transfer>, seed: u64) -> Result<(), 
     prop_assert_eq!(all.made, all.delivered + all.dropped);
     let counted: u64 = network.counters().map(|(_, port)| port.dropped + port.lost).sum();
     prop_assert_eq!(all.dropped, counted);
-    let mut got = vec![0; flows.len()];
-    for event in events {
-        if let Event::Arrived { flow, bytes, .. } = event {
-            got[flow.0 as usize] += bytes;
-        }
-    }
-    for ((flow, (.., writes)), got) in flows.iter().zip(&transfers).zip(got) {
+    let received = received(events, &flows);
+    for ((flow, (.., writes)), got) in flows.iter().zip(&transfers).zip(received) {
         let written = writes.iter().map(|bytes| u64::from(*bytes)).sum::<u64>();
         let info = network.info(*flow);
         prop_assert_eq!((got, info.delivered_bytes, info.unsent), (written, written, 0));
@@ -132,12 +125,8 @@ proptest! {
     fn with_pauses_nothing_is_lost(
         transfers in transfers(8), pause in 3_000u64..30_000, priority: bool, seed: u64,
     ) {
-        let switch = Switch {
-            buffer: 2_000_000,
-            priority,
-            pause: Some(Pause { pause, resume: pause / 2 }),
-            ..Switch::default()
-        };
+        let pause = Some(Pause { pause, resume: pause / 2 });
+        let switch = Switch { buffer: 2_000_000, priority, pause, ..Switch::default() };
         let topology = dumbbell(4, 500, switch);
         let mut network = Network::new(topology.clone(), seed).unwrap();
         for (from, to, urgent, sender, writes) in &transfers {

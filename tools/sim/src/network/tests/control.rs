@@ -4,13 +4,7 @@ use crate::control::dcqcn::Settings;
 use qtcp::Rate;
 
 use super::*;
-use crate::network::{Marking, Pause, PortCounters, RateControl};
-
-/// The port of the link in the middle of a dumbbell with so many hosts on each side.
-fn middle(network: &Network, hosts: u32) -> PortCounters {
-    let ends = (NodeId(2 * hosts), NodeId(2 * hosts + 1));
-    network.counters().map(|(_, port)| port).find(|port| (port.from, port.to) == ends).unwrap()
-}
+use crate::network::{Marking, Pause, RateControl};
 
 /// Runs so many flows over a dumbbell that have something to send all the time, for `ms` after a warm-up of as long.
 /// Returns the bytes of each, and the port in the middle.
@@ -28,7 +22,10 @@ fn saturate(
         .collect();
     run(&mut network, ms * 1_000_000, &flows);
     let got = run(&mut network, ms * 2_000_000, &flows);
-    (got, middle(&network, hosts), network)
+    let ends = (NodeId(2 * hosts), NodeId(2 * hosts + 1));
+    let is_middle = |port: &PortCounters| (port.from, port.to) == ends;
+    let middle = network.counters().map(|(_, port)| port).find(is_middle).unwrap();
+    (got, middle, network)
 }
 
 /// The bytes of data that 100 Gb/s carry in a millisecond, with TCP.

@@ -11,8 +11,8 @@ use core::time::Duration;
 use units::Nanos;
 
 use super::{
-    Control, Dumbbell, Event, FlowId, FlowSpec, Link, Network, NodeId, Packets, Sender, Switch,
-    Topology,
+    Control, Dumbbell, Event, FlowId, FlowSpec, Link, Network, NodeId, Packets, PortCounters,
+    Sender, Switch, Topology,
 };
 
 /// 100 Gb/s and a delay in ns.
@@ -31,14 +31,8 @@ fn dumbbell(hosts: u32, delay: u64, switch: Switch) -> Topology {
 
 /// A flow with a large send buffer.
 fn flow(from: u32, to: u32, sender: Sender) -> FlowSpec {
-    FlowSpec {
-        from: NodeId(from),
-        to: NodeId(to),
-        dscp: 0,
-        sender,
-        send_buffer: u64::MAX,
-        notsent_lowat: None,
-    }
+    let (from, to, send_buffer) = (NodeId(from), NodeId(to), u64::MAX);
+    FlowSpec { from, to, dscp: 0, sender, send_buffer, notsent_lowat: None }
 }
 
 const fn window(control: Control) -> Sender {
@@ -54,9 +48,14 @@ fn start(network: &mut Network, spec: FlowSpec, bytes: u64) -> FlowId {
 
 /// Runs until then. Returns the bytes that each flow's receiver got.
 fn run(network: &mut Network, until: u64, flows: &[FlowId]) -> Vec<u64> {
-    let mut got = vec![0; flows.len()];
     let mut events = Vec::new();
     network.advance(Nanos(until), &mut events);
+    received(events, flows)
+}
+
+/// Returns the bytes that each flow's receiver got.
+fn received(events: Vec<Event>, flows: &[FlowId]) -> Vec<u64> {
+    let mut got = vec![0; flows.len()];
     for event in events {
         if let Event::Arrived { flow, bytes, .. } = event
             && let Some(at) = flows.iter().position(|known| *known == flow)
@@ -65,6 +64,11 @@ fn run(network: &mut Network, until: u64, flows: &[FlowId]) -> Vec<u64> {
         }
     }
     got
+}
+
+/// The counters of a switch's port to a host.
+fn port_to(network: &Network, host: u32) -> PortCounters {
+    network.counters().map(|(_, port)| port).find(|port| port.to == NodeId(host)).unwrap()
 }
 
 #[test]
@@ -83,12 +87,9 @@ fn a_packet_takes_its_time_on_each_link_and_so_does_its_acknowledgement() {
 #[test]
 fn the_send_buffer_is_full_and_has_room_again() {
     let mut network = Network::new(dumbbell(1, 1000, Switch::default()), 1).unwrap();
-    let spec = FlowSpec {
-        send_buffer: 30_000,
-        notsent_lowat: Some(10_000),
-        ..flow(0, 1, window(Control::Dctcp))
-    };
-    let flow = network.open(Nanos::ZERO, spec);
+    let (send_buffer, notsent_lowat) = (30_000, Some(10_000));
+    let spec = flow(0, 1, window(Control::Dctcp));
+    let flow = network.open(Nanos::ZERO, FlowSpec { send_buffer, notsent_lowat, ..spec });
     assert_eq!(network.room(flow), 10_000);
     network.write(Nanos::ZERO, flow, 10_000);
     assert!(network.room(flow) > 0, "a packet is being sent already");
@@ -114,43 +115,27 @@ fn a_flow_that_is_paced_has_its_rate() {
 }
 
 #[test]
-fn a_closed_flow_sends_nothing_and_its_number_is_used_again() {
-    let mut network = Network::new(dumbbell(1, 1000, Switch::default()), 1).unwrap();
-    let first = start(&mut network, flow(0, 1, window(Control::Dctcp)), 1 << 40);
-    let mut events = Vec::new();
-    network.advance(Nanos(50_000), &mut events);
-    network.close(Nanos(50_000), first);
-    let second = network.open(Nanos(50_000), flow(0, 1, window(Control::Dctcp)));
-    assert_ne!(first, second, "its packets are still on their way");
-    events.clear();
-    network.advance(Nanos(1_000_000_000), &mut events);
-    assert_eq!(events, [], "nobody hears of them");
-    let third = network.open(Nanos(1_000_000_000), flow(0, 1, window(Control::Dctcp)));
-    assert_eq!(first, third);
-    network.write(Nanos(1_000_000_000), third, 10);
-    network.advance(Nanos(2_000_000_000), &mut events);
-    assert!(
-        matches!(events[..], [Event::Arrived { bytes: 10, .. }]),
-        "from the beginning: {events:?}"
-    );
-}
-
-#[test]
-fn the_number_of_a_closed_flow_is_its_own_while_a_packet_has_it() {
-    // The packet is on its way for nine seconds, longer than any timer of its flow.
-    let mut network = Network::new(dumbbell(1, 3_000_000_000, Switch::default()), 1).unwrap();
-    let first = start(&mut network, flow(0, 1, window(Control::Dctcp)), 10);
-    network.close(Nanos(1), first);
-    let mut events = Vec::new();
-    network.advance(Nanos(5_000_000_000), &mut events);
-    let second = network.open(Nanos(5_000_000_000), flow(0, 1, window(Control::Dctcp)));
-    assert_ne!(first, second);
-    network.advance(Nanos::MAX, &mut events);
-    assert_eq!(events, []);
-    // Time has not run away.
-    let third = network.open(Nanos(10_000_000_000), flow(0, 1, window(Control::Dctcp)));
-    assert_eq!(first, third);
-    network.write(Nanos(10_000_000_000), third, 10);
-    network.advance(Nanos::MAX, &mut events);
-    assert!(matches!(events[..], [Event::Arrived { bytes: 10, .. }]), "{events:?}");
+fn a_closed_flow_is_silent_until_its_number_is_free() {
+    for (delay, bytes, closed, second) in [
+        (1000, 1 << 40, Nanos(50_000), Nanos(50_000)),
+        // The packet is on its way for nine seconds, longer than any timer of its flow.
+        (3_000_000_000, 10, Nanos(1), Nanos(5_000_000_000)),
+    ] {
+        let mut network = Network::new(dumbbell(1, delay, Switch::default()), 1).unwrap();
+        let spec = flow(0, 1, window(Control::Dctcp));
+        let first = start(&mut network, spec, bytes);
+        network.advance(closed, &mut Vec::new());
+        network.close(closed, first);
+        let mut events = Vec::new();
+        network.advance(second, &mut events);
+        assert_ne!(first, network.open(second, spec), "its packets are still on their way");
+        network.advance(Nanos::MAX, &mut events);
+        assert_eq!(events, [], "nobody hears of them");
+        // Time has not run away.
+        let third = Nanos(10_000_000_000);
+        assert_eq!(first, network.open(third, spec));
+        network.write(third, first, 10);
+        network.advance(Nanos::MAX, &mut events);
+        assert!(matches!(events[..], [Event::Arrived { bytes: 10, .. }]), "{events:?}");
+    }
 }

@@ -1,7 +1,6 @@
 //! Queues beside queueing theory.
 
 use super::*;
-use crate::network::PortCounters;
 
 /// 10 Gb/s: a byte takes 0.8 ns.
 const SLOW: u64 = 10_000_000_000;
@@ -37,14 +36,9 @@ fn mean_wait(mean: f64, mut bytes: impl FnMut(&mut fastrand::Rng) -> u64) -> f64
         events.clear();
         network.write(now, flows[number % flows.len()], bytes(&mut random) - 52);
     }
-    let port = port(&network);
+    let port = port_to(&network, 1);
     assert_eq!((port.packets + port.waiting + 10) / 1_000_000, 1);
     port.waited.as_nanos() as f64 / port.packets as f64
-}
-
-/// The counters of the switch's port to the host.
-fn port(network: &Network) -> PortCounters {
-    network.counters().map(|(_, port)| port).find(|port| port.to == NodeId(1)).unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The behaviour of switches, by hand-computed cases.
 
 use super::*;
-use crate::network::{Marking, Pause, PortCounters, RateControl, URGENT};
+use crate::network::{Marking, Pause, RateControl, URGENT};
 
 /// Makes a network of one switch (node 2 of two hosts, 3 of three, ...) and its hosts.
 fn star(hosts: u32, delay: u64, switch: Switch) -> Network {
@@ -12,19 +12,14 @@ fn star(hosts: u32, delay: u64, switch: Switch) -> Network {
     Network::new(topology, 1).unwrap()
 }
 
-/// The counters of the switch's port to a host.
-fn to(network: &Network, host: u32) -> PortCounters {
-    network.counters().map(|(_, port)| port).find(|port| port.to == NodeId(host)).unwrap()
-}
-
 const LINE: Sender = Sender::Rate { control: RateControl::Line };
 
 fn arrivals(events: &[Event], of: FlowId) -> Vec<u64> {
-    let arrived = events.iter().filter_map(|event| match event {
+    let time = |event: &Event| match event {
         Event::Arrived { at, flow, .. } if *flow == of => Some(at.0),
         _ => None,
-    });
-    arrived.collect()
+    };
+    events.iter().filter_map(time).collect()
 }
 
 /// Keeps a link full with three flows of DCTCP, and sends messages of 128 or 256 bytes of Urgent over it at random, a
@@ -37,8 +32,7 @@ fn urgent_on_a_full_link(priority: bool) -> Vec<u64> {
     }
     let urgent = network.open(Nanos::ZERO, FlowSpec { dscp: URGENT, ..flow(0, 4, LINE) });
     let mut random = fastrand::Rng::with_seed(1);
-    let (mut now, mut events, mut sent, mut times) =
-        (5_000_000, Vec::new(), Vec::new(), Vec::new());
+    let (mut now, mut events, mut sent) = (5_000_000, Vec::new(), Vec::new());
     while now < 25_000_000 {
         network.advance(Nanos(now), &mut events);
         network.write(Nanos(now), urgent, if random.bool() { 128 } else { 256 });
@@ -47,9 +41,8 @@ fn urgent_on_a_full_link(priority: bool) -> Vec<u64> {
     }
     network.advance(Nanos(now + 1_000_000), &mut events);
     // Each message is a packet, and they arrive in order.
-    for (arrived, sent) in arrivals(&events, urgent).into_iter().zip(sent) {
-        times.push(arrived - sent);
-    }
+    let arrivals = arrivals(&events, urgent).into_iter();
+    let mut times: Vec<u64> = arrivals.zip(sent).map(|(arrived, sent)| arrived - sent).collect();
     assert!(times.len() > 90_000);
     times.sort_unstable();
     times
@@ -110,7 +103,7 @@ fn a_queue_marks_what_finds_so_many_packets_waiting() {
             start(&mut network, flow(from, 2, window(Control::Dctcp)), 10 * 1448);
         }
         network.advance(Nanos(1_000_000), &mut Vec::new());
-        let port = to(&network, 2);
+        let port = port_to(&network, 2);
         assert_eq!((port.packets, port.marked, port.most), (20, marked, 15_000), "{marking:?}");
         // The n-th pair waits (n - 1) * 120 ns and n * 120 ns.
         assert_eq!(port.waited, Duration::from_nanos(120 * 100));
@@ -126,7 +119,7 @@ fn a_queue_takes_its_share_of_the_free_buffer_and_no_more() {
         start(&mut network, flow(from, 0, window(Control::Reno { ecn: false })), 10 * 1448);
     }
     network.advance(Nanos(2_400), &mut Vec::new());
-    let port = to(&network, 0);
+    let port = port_to(&network, 0);
     assert!(port.dropped > 0);
     assert!((30_000..=31_500).contains(&port.most), "{port:?}");
 }
@@ -134,28 +127,19 @@ fn a_queue_takes_its_share_of_the_free_buffer_and_no_more() {
 #[test]
 fn e12_urgent_has_its_reserved_buffer_when_all_else_is_taken() {
     let lost = |reserved| {
-        let switch = Switch {
-            buffer: 40_000,
-            share: 64.0,
-            marking: None,
-            priority: true,
-            reserved,
-            ..Switch::default()
-        };
-        let mut network = star(10, 1000, switch);
+        let full = Switch { buffer: 40_000, share: 64.0, marking: None, ..Switch::default() };
+        let mut network = star(10, 1000, Switch { priority: true, reserved, ..full });
         for from in 1..9 {
             start(&mut network, flow(from, 0, LINE), 100 * 1024);
         }
         network.advance(Nanos(5_000), &mut Vec::new());
         // Three hosts send to Urgent at once: more than the link takes.
-        let urgent: Vec<FlowId> = [7, 8, 9]
-            .map(|from| {
-                let spec = FlowSpec { dscp: URGENT, ..flow(from, 0, LINE) };
-                let flow = network.open(Nanos(5_000), spec);
-                network.write(Nanos(5_000), flow, 1024);
-                flow
-            })
-            .into();
+        let urgent = [7, 8, 9].map(|from| {
+            let spec = FlowSpec { dscp: URGENT, ..flow(from, 0, LINE) };
+            let flow = network.open(Nanos(5_000), spec);
+            network.write(Nanos(5_000), flow, 1024);
+            flow
+        });
         network.advance(Nanos(100_000_000), &mut Vec::new());
         urgent.iter().map(|flow| network.info(*flow).retransmitted).sum::<u64>()
     };
@@ -173,7 +157,7 @@ fn a_pause_comes_before_the_buffer_is_full_and_ends() {
             (1..9).map(|from| start(&mut network, flow(from, 0, LINE), 1 << 40)).collect();
         let got = super::run(&mut network, 10_000_000, &flows);
         let pauses = network.counters().map(|(_, port)| port.pauses).sum::<u64>();
-        (got, to(&network, 0), pauses)
+        (got, port_to(&network, 0), pauses)
     };
     let (_, port, pauses) = run(None);
     assert!(port.dropped > 0 && pauses == 0, "what pauses are for");
@@ -192,7 +176,7 @@ fn over_losses(loss: f64) -> (u64, PortCounters) {
     let mut network = star(2, 1000, Switch { loss, ..Switch::default() });
     let flow = start(&mut network, flow(0, 1, LINE), 1 << 30);
     let got = super::run(&mut network, 20_000_000, &[flow])[0];
-    (got, to(&network, 1))
+    (got, port_to(&network, 1))
 }
 
 #[test]

@@ -308,11 +308,8 @@ mod tests {
         assert_eq!(state.marked(1000), 700);
         assert_eq!(state.marked(900), 630);
         let State::Cubic(cubic) = state else { unreachable!() };
-        assert_eq!(
-            cubic.last_max,
-            900 * 1741 / 2048,
-            "a window that shrinks leaves more to others"
-        );
+        // A window that shrinks leaves more to others.
+        assert_eq!(cubic.last_max, 900 * 1741 / 2048);
     }
 
     #[test]

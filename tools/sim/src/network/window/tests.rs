@@ -1,7 +1,8 @@
 //! Tests of a sender with a window, which need no network.
 
 use super::*;
-use crate::network::packet::{Kind, Queue};
+use crate::network::packet::Kind;
+use crate::network::receiver::tests::data;
 use crate::network::time::{MICRO, MILLI};
 
 /// A sender of packets of 100 bytes that has much to send.
@@ -18,21 +19,8 @@ fn send(sender: &mut WindowSender, now: Picos) -> usize {
 
 /// An acknowledgement of all before a packet, sent at the origin.
 fn acknowledgement(packets: u64, marked: bool) -> Packet {
-    Packet {
-        number: packets * 100,
-        sent: 0,
-        block: (0, 0),
-        flow: 0,
-        bytes: 52,
-        payload: 0,
-        kind: Kind::Ack,
-        urgent: false,
-        queue: Queue::Other,
-        hop: 0,
-        capable: false,
-        marked,
-        asks: false,
-    }
+    let (number, kind) = (packets * 100, Kind::Ack);
+    Packet { number, kind, bytes: 52, capable: false, ..data(0, 0, marked, false) }
 }
 
 #[test]
@@ -129,13 +117,12 @@ fn after_the_time_out_everything_is_sent_again_from_a_window_of_one() {
     assert_eq!(sender.time_out(), SECOND);
     sender.expire(SECOND);
     assert_eq!((sender.window(), sender.time_out()), (1, 3 * SECOND));
-    let again: Vec<u64> =
-        core::iter::from_fn(|| sender.packet(SECOND)).map(|outgoing| outgoing.number).collect();
-    assert_eq!(again, [0]);
+    let numbers = |sender: &mut WindowSender| -> Vec<u64> {
+        core::iter::from_fn(|| sender.packet(SECOND)).map(|outgoing| outgoing.number).collect()
+    };
+    assert_eq!(numbers(&mut sender), [0]);
     sender.acknowledge(SECOND, &acknowledgement(1, false));
-    let again: Vec<u64> =
-        core::iter::from_fn(|| sender.packet(SECOND)).map(|outgoing| outgoing.number).collect();
-    assert_eq!(again, [100, 200], "slow start");
+    assert_eq!(numbers(&mut sender), [100, 200], "slow start");
 }
 
 #[test]
