@@ -202,11 +202,7 @@ impl<T: Default> SentBackTable<T> {
     }
 
     /// Forgets a command that has come again, because it is carried out.
-    #[inline]
     pub fn forget(&mut self, now: Nanos, key: u64) {
-        if self.returned == 0 {
-            return;
-        }
         let like = |entry: &&mut Entry<T>| entry.has_returned(now, key);
         if let Some(entry) = self.row(key).iter_mut().filter(like).max_by_key(|entry| entry.times) {
             entry.until = 0;
@@ -214,18 +210,18 @@ impl<T: Default> SentBackTable<T> {
         }
     }
 
-    /// Returns whether no command is out; one may be too old to count.
+    /// Returns whether a command is out; it may be too old to count.
     #[inline]
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.out == 0
+    pub fn has_out(&self) -> bool {
+        self.out != 0
     }
 
-    /// Returns whether no command has come again and is still to be carried out.
+    /// Returns whether a command has come again and is still to be carried out.
     #[inline]
     #[must_use]
-    pub fn has_no_returned(&self) -> bool {
-        self.returned == 0
+    pub fn has_returned(&self) -> bool {
+        self.returned != 0
     }
 
     /// Lists the records of all commands that have not come again.

@@ -227,7 +227,7 @@ fn d1_table_counts_how_often_commands_were_sent_back() {
     assert_eq!(table.times(now.after(601 * SECOND), 9), 0, "too long ago");
     // The count of a returned command gives way.
     assert!((10..18).all(|key| table.note(now, key, ())));
-    assert!(table.has_no_returned() && !table.note(now, 18, ()));
+    assert!(!table.has_returned() && !table.note(now, 18, ()));
 }
 
 #[test]

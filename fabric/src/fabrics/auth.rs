@@ -379,20 +379,32 @@ mod tests {
 
     use super::*;
 
-    /// Tests of the exchange bend the other fields by their offsets.
     #[test]
     fn fields_lie_where_the_specification_puts_them() {
-        assert_eq!((offset_of!(AuthProtocol, hashes), offset_of!(AuthProtocol, groups)), (4, 34));
-        assert_eq!((offset_of!(ChallengeHead, hl), offset_of!(ChallengeHead, dhvlen)), (6, 10));
+        assert_eq!(size_of::<AuthHeader>(), 6);
+        assert_eq!(offset_of!(AuthHeader, transaction), 4);
+        assert_eq!(size_of::<Negotiate>(), 8);
+        assert_eq!((offset_of!(Negotiate, sc_c), offset_of!(Negotiate, napd)), (6, 7));
+        assert_eq!(size_of::<AuthProtocol>(), 64);
+        assert_eq!((offset_of!(AuthProtocol, halen), offset_of!(AuthProtocol, hashes)), (2, 4));
+        assert_eq!(offset_of!(AuthProtocol, groups), 34);
+        assert_eq!(size_of::<ChallengeHead>(), 16);
+        assert_eq!((offset_of!(ChallengeHead, hl), offset_of!(ChallengeHead, hash)), (6, 8));
+        assert_eq!(offset_of!(ChallengeHead, dhvlen), 10);
         assert_eq!(offset_of!(ChallengeHead, sequence), 12);
-        assert_eq!(offset_of!(Success1Head, rvalid), 8);
+        assert_eq!(size_of::<ReplyHead>(), 16);
+        assert_eq!((offset_of!(ReplyHead, cvalid), offset_of!(ReplyHead, dhvlen)), (8, 10));
+        assert_eq!((size_of::<Success1Head>(), offset_of!(Success1Head, rvalid)), (16, 8));
+        assert_eq!((size_of::<Success2>(), size_of::<FailureMessage>()), (16, 8));
+        assert_eq!(offset_of!(FailureMessage, explanation), 7);
     }
 
     #[test]
     fn command_fields_are_at_their_offsets() {
         let [cdw10, cdw11] = AuthCommand::dwords(72);
         let mut sqe = Sqe { cdw10, cdw11, ..Sqe::default() };
-        assert_eq!(sqe.as_bytes()[40..48], [0, 1, 1, 0xe9, 72, 0, 0, 0]);
+        let bytes = sqe.as_bytes();
+        assert_eq!(bytes[40..48], [0, 1, 1, 0xe9, 72, 0, 0, 0]);
         assert!(AuthCommand::parse(&sqe).is_in_band());
         sqe.cdw11 = U32::ZERO;
         assert!(!AuthCommand::parse(&sqe).is_in_band(), "an empty message");
@@ -407,6 +419,16 @@ mod tests {
         assert_eq!(read([1, 0xf0]), None);
         assert_eq!(read([0, 2]), None);
         assert_eq!(AuthHeader::read(&[0; 5]), None);
+    }
+
+    #[test]
+    fn descriptor_offers_its_hashes_and_groups() {
+        let made = AuthProtocol::new([1, 2, 3].into_iter(), [0, 5].into_iter());
+        assert_eq!(made.offered(), Some((&[1, 2, 3][..], &[0, 5][..])));
+        let full = AuthProtocol::new(0..40, 0..40);
+        assert_eq!((full.halen, full.dhlen), (30, 30));
+        assert!(AuthProtocol { halen: 31, ..made }.offered().is_none());
+        assert!(AuthProtocol { dhlen: 31, ..made }.offered().is_none());
     }
 
     #[test]

@@ -140,7 +140,22 @@ pub fn nqn_field(field: &[u8; 256]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use core::mem::offset_of;
+
     use super::*;
+
+    #[test]
+    fn connect_fields_lie_where_the_specification_puts_them() {
+        assert_eq!(offset_of!(ConnectCommand, sgl), 24);
+        assert_eq!(offset_of!(ConnectCommand, recfmt), 40);
+        assert_eq!(offset_of!(ConnectCommand, qid), 42);
+        assert_eq!(offset_of!(ConnectCommand, sqsize), 44);
+        assert_eq!(offset_of!(ConnectCommand, cattr), 46);
+        assert_eq!(offset_of!(ConnectCommand, kato), 48);
+        assert_eq!(offset_of!(ConnectData, cntlid), 16);
+        assert_eq!(offset_of!(ConnectData, subnqn), 256);
+        assert_eq!(offset_of!(ConnectData, hostnqn), 512);
+    }
 
     #[test]
     fn nqn_is_printable_bounded_and_terminated() {

@@ -34,6 +34,11 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn crc32c_of_the_check_string_is_the_catalogued_value() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
     proptest! {
         #[test]
         fn agrees_with_an_independent_implementation_in_any_pieces(

@@ -47,17 +47,21 @@ struct Crowd {
 impl Crowd {
     /// Handles the next event.
     fn take(&mut self) {
-        let (token, stage) = match next_event(&self.channel) {
+        let (token, next) = match next_event(&self.channel) {
             Event::AddressResolved(token) => (token, Stage::HasAddress),
             Event::RouteResolved(token) => (token, Stage::HasRoute),
             Event::Established(token, _) => (token, Stage::Stands),
-            // A target that ends a connection before it knows that the host is ready rejects it.
             Event::Rejected(token, ..) => (token, Stage::Refused),
             Event::Disconnected(token) => (token, Stage::Ended),
             Event::Over(_) => return,
             other => panic!("{other:?}"),
         };
-        self.stages[usize::try_from(token.0).unwrap()] = stage;
+        let stage = &mut self.stages[usize::try_from(token.0).unwrap()];
+        // A connection that stood is not refused: a target that ends it early rejects it.
+        *stage = match (*stage, next) {
+            (Stage::Stands, Stage::Refused) => Stage::Ended,
+            _ => next,
+        };
     }
 
     /// Waits until a connection has left a stage.

@@ -28,6 +28,18 @@ pub enum Event {
     Over(Token),
 }
 
+impl Event {
+    /// Whether a connection that was established is over. A peer that ends it before it has read that its acceptance
+    /// arrived rejects it (`cm_rej_handler` of Linux takes a rejection in the established state).
+    #[must_use]
+    pub const fn ends_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Disconnected(_) | Self::Rejected(..) | Self::Failed(..) | Self::DeviceRemoved(_)
+        )
+    }
+}
+
 /// A request of a peer for a connection. It is refused when it is dropped.
 #[derive(Debug)]
 pub struct ConnectRequest {

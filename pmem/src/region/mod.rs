@@ -390,19 +390,19 @@ mod tests {
         }
     }
 
-    /// Formats a table, and writes blocks some times, each time on a region opened anew.
-    fn survive_reopening(open: impl Fn() -> Region) {
-        Btt::format(&open(), BlockSize::B4096, [1; 16]).unwrap();
+    /// Formats a table with blocks of `BYTES` bytes, opens it three times, and reads and writes three blocks each time.
+    fn survive_reopening<const BYTES: usize>(size: BlockSize, open: impl Fn() -> Region) {
+        Btt::format(&open(), size, [1; 16]).unwrap();
         for round in 1..4_u8 {
             let region = open();
             let cuts = region.kind().cuts();
             let (btt, found) = Btt::open(region, cuts).unwrap();
             assert_eq!((found.restored, found.parted), (0, 0));
             for block in [0, 1000, btt.blocks() - 1] {
-                let mut seen = [9; 4096];
+                let mut seen = [9; BYTES];
                 btt.read(block, &mut seen).unwrap();
-                assert!(seen == [round - 1; 4096], "block {block} in round {round}");
-                btt.write(block, &[round; 4096]);
+                assert!(seen == [round - 1; BYTES], "block {block} in round {round}");
+                btt.write(block, &[round; BYTES]);
             }
             btt.medium().sync().unwrap();
         }
@@ -411,12 +411,14 @@ mod tests {
     #[test]
     fn table_on_file_survives_reopening() {
         let file = file(16 << 20);
-        survive_reopening(|| Region::open(file.try_clone().unwrap(), Access::Write).unwrap());
+        survive_reopening::<512>(BlockSize::B512, || {
+            Region::open(file.try_clone().unwrap(), Access::Write).unwrap()
+        });
         let reader = Region::open(file.try_clone().unwrap(), Access::Read).unwrap();
         let (btt, _) = Btt::open(reader, Cuts::InAnyOrder).unwrap();
-        let mut seen = [9; 4096];
+        let mut seen = [9; 512];
         btt.read(1000, &mut seen).unwrap();
-        assert_eq!(seen, [3; 4096]);
+        assert_eq!(seen, [3; 512]);
     }
 
     /// Returns whether the mapping at an address is one by MAP_SYNC (the flag `sf` of its
@@ -451,6 +453,6 @@ mod tests {
         let region = open();
         assert_eq!(device_bytes(region.file().unwrap()), is_device.then_some(region.bytes()));
         drop(region);
-        survive_reopening(open);
+        survive_reopening::<4096>(BlockSize::B4096, open);
     }
 }

@@ -212,7 +212,7 @@ impl Connection {
         wait_for(&[&self.provider, &self.channel], time);
         self.provider.take_events();
         while let Some(event) = self.channel.next()? {
-            if matches!(event, Event::Disconnected(_) | Event::DeviceRemoved(_)) && !self.ended {
+            if event.ends_connection() && !self.ended {
                 self.ended = true;
                 // Outstanding operations come back flushed. It has perhaps ended on this side too.
                 let _ = self.provider.pair().id().disconnect();

@@ -225,7 +225,7 @@ mod tests {
     /// The promised throughput in KiB/s.
     const PROMISED: f64 = 200.0;
 
-    fn of(scheduler: Scheduler, outputs_per_second: u64) -> Vec<Seen> {
+    fn simulated(scheduler: Scheduler, outputs_per_second: u64) -> Vec<Seen> {
         let setup = Setup::parse(SCENARIO).unwrap();
         simulate(&Setup { scheduler, outputs_per_second, ..setup }, 1, &mut |_| ()).unwrap()
     }
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn i3_containers_beat_vanilla_by_half_and_no_user_sees_it() {
         for outputs in [1, 2, 5] {
-            let of = |scheduler| all_of(&of(scheduler, outputs));
+            let of = |scheduler| all_of(&simulated(scheduler, outputs));
             let (vanilla, worst, short) = of(Scheduler::Vanilla);
             assert!(vanilla > 220.0 && vanilla < 300.0, "{vanilla}: a little above 200");
             assert!(worst >= PROMISED && short == 0.0, "vanilla at {outputs}: {worst}");
@@ -248,7 +248,7 @@ mod tests {
     fn i3_batches_are_quick_and_users_who_look_often_see_it() {
         let mut before = 0.0;
         for outputs in [1, 2, 5] {
-            let of = |scheduler| all_of(&of(scheduler, outputs));
+            let of = |scheduler| all_of(&simulated(scheduler, outputs));
             let ((eight, _, short), (sixteen, worst, shorter)) =
                 (of(Scheduler::Batch(8)), of(Scheduler::Batch(16)));
             assert!(eight > 420.0 && sixteen > eight, "{eight}, {sixteen}");

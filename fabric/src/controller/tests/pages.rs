@@ -390,3 +390,11 @@ fn host_may_enable_silent_warnings() {
         assert_eq!(code(bench.admin(queue, &set_feature(0x0b, events))), told, "{events:#x}");
     }
 }
+
+#[test]
+fn reasons_have_words() {
+    assert!(CloseReason::KeepAliveExpired.text().contains("keep alive"));
+    assert!(CloseReason::Disconnected.text().contains("deleted by the host"));
+    assert!(Refusal::QueueInUse.text().contains("connected already"));
+    assert!(Refusal::NoHostId.text().contains("HOSTID"));
+}

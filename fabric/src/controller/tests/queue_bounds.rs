@@ -1,5 +1,6 @@
 //! Hosts that do not honour Command Retry Delays, and the size of their queues.
 
+use super::users::{self, save};
 use super::*;
 
 fn mqes(bench: &mut Bench, admin: ConnectionId) -> u64 {
@@ -23,6 +24,30 @@ fn host_without_acre_is_remembered() {
     bench.io_queue(1, second.controller.0);
     assert_eq!(bench.service.hosts_without_acre().len(), 1, "the first controller");
     let (_, third) = bench.admin_queue(0);
+    assert_eq!(third.without_acre, None, "it honours the delays now");
+}
+
+#[test]
+fn host_without_acre_is_remembered_by_the_next_process() {
+    let mut before = users::bench();
+    let (_, first) = before.admin_queue(0);
+    before.io_queue(1, first.controller.0);
+    before.io_queue(2, first.controller.0);
+    save(&mut before);
+    let restart = |before: &Bench| {
+        let mut after = users::bench();
+        after
+            .service
+            .restore_hosts(after.now, before.service.users.saved.clone().into_iter().collect());
+        after
+    };
+    let mut after = restart(&before);
+    let (admin, second) = after.admin_queue(0);
+    assert_eq!(second.without_acre, Some(2), "it had two queues");
+    after.set_acre(admin);
+    after.io_queue(1, second.controller.0);
+    save(&mut after);
+    let (_, third) = restart(&after).admin_queue(0);
     assert_eq!(third.without_acre, None, "it honours the delays now");
 }
 

@@ -278,3 +278,59 @@ pub struct IdentifyControllerNvm {
 }
 
 const _: () = assert!(size_of::<IdentifyControllerNvm>() == 16);
+
+#[cfg(test)]
+mod tests {
+    use core::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn identify_controller_fields_lie_where_the_specification_puts_them() {
+        type I = IdentifyController;
+        let pins = [
+            (offset_of!(I, rab), 72),
+            (offset_of!(I, cmic), 76),
+            (offset_of!(I, mdts), 77),
+            (offset_of!(I, cntlid), 78),
+            (offset_of!(I, ver), 80),
+            (offset_of!(I, oaes), 92),
+            (offset_of!(I, ctratt), 96),
+            (offset_of!(I, cntrltype), 111),
+            (offset_of!(I, crdt), 128),
+            (offset_of!(I, oacs), 256),
+            (offset_of!(I, acl), 258),
+            (offset_of!(I, aerl), 259),
+            (offset_of!(I, frmw), 260),
+            (offset_of!(I, lpa), 261),
+            (offset_of!(I, elpe), 262),
+            (offset_of!(I, wctemp), 266),
+            (offset_of!(I, kas), 320),
+            (offset_of!(I, sanicap), 328),
+            (offset_of!(I, anatt), 342),
+            (offset_of!(I, anagrpmax), 344),
+            (offset_of!(I, nanagrpid), 348),
+            (offset_of!(I, sqes), 512),
+            (offset_of!(I, cqes), 513),
+            (offset_of!(I, maxcmd), 514),
+            (offset_of!(I, nn), 516),
+            (offset_of!(I, oncs), 520),
+            (offset_of!(I, fuses), 522),
+            (offset_of!(I, vwc), 525),
+            (offset_of!(I, sgls), 536),
+            (offset_of!(I, mnan), 540),
+            (offset_of!(I, subnqn), 768),
+            (offset_of!(I, ioccsz), 1792),
+            (offset_of!(I, iorcsz), 1796),
+            (offset_of!(I, icdoff), 1800),
+            (offset_of!(I, fcatt), 1802),
+            (offset_of!(I, msdbd), 1803),
+            (offset_of!(I, ofcs), 1804),
+            (offset_of!(I, dctype), 1806),
+            (offset_of!(I, psd0), 2048),
+        ];
+        for (is, wanted) in pins {
+            assert_eq!(is, wanted);
+        }
+    }
+}

@@ -141,3 +141,34 @@ pub mod descriptor {
     /// Command set identifier, 1 byte.
     pub const CSI: u8 = 4;
 }
+
+#[cfg(test)]
+mod tests {
+    use core::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn identify_namespace_fields_lie_where_the_specification_puts_them() {
+        type I = IdentifyNamespace;
+        let pins = [
+            (offset_of!(I, nsfeat), 24),
+            (offset_of!(I, flbas), 26),
+            (offset_of!(I, nmic), 30),
+            (offset_of!(I, rescap), 31),
+            (offset_of!(I, dlfeat), 33),
+            (offset_of!(I, noiob), 46),
+            (offset_of!(I, preferred), 64),
+            (offset_of!(I, copy_limits), 74),
+            (offset_of!(I, anagrpid), 92),
+            (offset_of!(I, nsattr), 99),
+            (offset_of!(I, nguid), 104),
+            (offset_of!(I, eui64), 120),
+            (offset_of!(I, lbaf), 128),
+            (offset_of!(I, vendor), 384),
+        ];
+        for (is, wanted) in pins {
+            assert_eq!(is, wanted);
+        }
+    }
+}

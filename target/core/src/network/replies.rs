@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 
+use arbitration::overload::WAIT_MAX;
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::queue::{Payload as _, SlotId};
@@ -83,19 +84,18 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
         self.waiting[class].push_back(Reply { slot, data, gone: 0, since: now });
     }
 
-    /// Removes the answers that have waited for more than `wait_max` ns and of which nothing was sent, unless `stays`
+    /// Removes the answers that have waited for more than [`WAIT_MAX`] and of which nothing was sent, unless `stays`
     /// says that one stays. Returns the slots of their commands.
     pub(crate) fn take_overdue(
         &mut self,
         now: Nanos,
-        wait_max: u64,
         stays: impl Fn(SlotId) -> bool,
     ) -> Vec<SlotId> {
         let mut overdue = Vec::new();
         for class in Class::ALL {
             let bytes = &mut self.bytes[class];
             self.waiting[class].retain(|reply| {
-                let is_due = reply.gone == 0 && now.ns_since(reply.since) > wait_max;
+                let is_due = reply.gone == 0 && now.ns_since(reply.since) > WAIT_MAX;
                 let stays = !is_due || stays(reply.slot);
                 if !stays {
                     *bytes = bytes.saturating_sub(reply.data.bytes().len() as u64);

@@ -93,19 +93,6 @@ impl<B: Deref<Target = [u8]>> Network<B> {
         self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
     }
 
-    /// Takes out the replies that have waited for more than `wait_max` ns while the connection's rate is
-    /// limited, and of which nothing was sent, unless `stays` says that one stays. Returns the slots of their
-    /// commands, which have no answer now.
-    pub(crate) fn take_overdue_replies(
-        &mut self,
-        now: Nanos,
-        wait_max: u64,
-        stays: impl Fn(SlotId) -> bool,
-    ) -> Vec<SlotId> {
-        let traffic = self.traffic.as_mut();
-        traffic.map_or_else(Vec::new, |traffic| traffic.take_overdue_replies(now, wait_max, stays))
-    }
-
     /// Moves replies whose turn it is to the transport. Calls `moved` with the slot of each whose last part moves, and
     /// the unsent bytes of the transport. Returns the time at which the agenda must send more.
     #[inline]

@@ -173,20 +173,19 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.replies.push(now, class, slot, data);
     }
 
-    /// Takes out the replies that have waited for more than `wait_max` ns while the connection's rate is
-    /// limited, and of which nothing was sent, unless `stays` says that one stays. Returns the slots of their
-    /// commands.
+    /// Takes out the replies that have waited for more than [`WAIT_MAX`](arbitration::overload::WAIT_MAX) while the
+    /// connection's rate is limited, and of which nothing was sent, unless `stays` says that one stays. Returns the
+    /// slots of their commands, which have no answer now.
     pub(crate) fn take_overdue_replies(
         &mut self,
         now: Nanos,
-        wait_max: u64,
         stays: impl Fn(SlotId) -> bool,
     ) -> Vec<SlotId> {
         if !self.pacing.is_held() || self.replies.is_empty() {
             return Vec::new();
         }
         self.changed = true;
-        self.replies.take_overdue(now, wait_max, stays)
+        self.replies.take_overdue(now, stays)
     }
 
     /// Moves replies whose turn it is to the transport. Calls `moved` with the slot of each whose last part moves, and

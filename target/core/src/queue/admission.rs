@@ -73,7 +73,7 @@ impl Admission {
     /// Returns whether a command was sent back and may return.
     #[inline]
     pub(crate) fn has_sent_back(&self) -> bool {
-        self.sent_back.as_ref().is_some_and(|table| !table.is_empty())
+        self.sent_back.as_ref().is_some_and(SentBackTable::has_out)
     }
 
     /// Notes that a command arrives. Returns `None` if it was not sent back before, and otherwise whether its host
@@ -94,7 +94,7 @@ impl Admission {
     /// Returns whether a command that was sent back has come again, and is not carried out.
     #[inline]
     pub(crate) fn has_returned(&self) -> bool {
-        self.sent_back.as_ref().is_some_and(|table| !table.has_no_returned())
+        self.sent_back.as_ref().is_some_and(SentBackTable::has_returned)
     }
 
     /// Forgets a command that was carried out.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::arbiter::Dispatched;
 use arbitration::memory::MemoryGrant;
-use arbitration::overload::WAIT_MAX;
 use fabric::Nanos;
 use fabric::controller::{AbortTicket, ControllerShared, NamespaceTable};
 use fabric::nvm::{IoCommand, Transfer};
@@ -605,7 +604,11 @@ impl<D: Driver> IoQueue<D> {
             return;
         }
         let last_tries = |slot| self.arrival.is_last_try(io.now, queue.transport.sqe_of(slot));
-        for slot in self.network.take_overdue_replies(io.now, WAIT_MAX, last_tries) {
+        let traffic = self.network.traffic();
+        let overdue = traffic
+            .map(|traffic| traffic.take_overdue_replies(io.now, last_tries))
+            .unwrap_or_default();
+        for slot in overdue {
             let sqe = *queue.transport.sqe_of(slot);
             let status = self.arrival.send_back_answered(io, &sqe);
             queue.transport.complete(slot, 0, status);

@@ -60,6 +60,31 @@ fn a_host_that_understands_is_told_when_to_retry_and_not_twice() {
     assert!(again.iter().all(|(cid, _)| rig.answer(1, *cid) == Some(Status::SUCCESS)));
 }
 
+/// Linux fails a command that is sent back for a sixth time (`nvme_core.max_retries`).
+#[test]
+fn d1_command_is_sent_back_five_times_at_most() {
+    let mut rig = small([1, 50, 300]);
+    rig.honour_delays(0);
+    flood(&mut rig, [99]);
+    let wait = |rig: &mut Rig| {
+        let [(cid, _)] = flood(rig, [7])[..] else { unreachable!() };
+        rig.pass_often(22, 500 * MS);
+        (cid, rig.answer(1, cid).map(kind))
+    };
+    for round in 0..2 {
+        for time in 0..5 {
+            let answer = wait(&mut rig).1;
+            assert_eq!(answer, Some(Status::COMMAND_INTERRUPTED), "{time} of {round}");
+        }
+        let (last, answer) = wait(&mut rig);
+        assert_eq!(answer, None, "its last try waits for the device");
+        rig.end_oldest();
+        flood(&mut rig, [99 + round]);
+        rig.end_oldest();
+        assert_eq!(rig.answer(1, last), Some(Status::SUCCESS));
+    }
+}
+
 #[test]
 fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured() {
     let (standard, long, short) = ([1, 50, 300], [10, 20, 30], [1, 1, 2]);

@@ -9,14 +9,16 @@ use fabric::nvme::{Sqe, opcode};
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, of_class, read};
 
-/// Number of commands that a host has for the target at once.
+/// Number of commands that a host has for an admin queue at once.
 const MANY: usize = 30;
+/// The same for an I/O queue.
+const MANY_IO: usize = 60;
 
-/// Forgets the answers of a host, which has so many commands for the target then.
-fn submit_many(rig: &mut Rig, peer: usize, command: &(Sqe, Option<Vec<u8>>, u32)) {
+/// Forgets the answers of a host, which has `count` commands for the target then.
+fn submit_many(rig: &mut Rig, peer: usize, count: usize, command: &(Sqe, Option<Vec<u8>>, u32)) {
     rig.peers[peer].order.clear();
     let (sqe, data, reads) = command;
-    (0..MANY).for_each(|_| _ = rig.queue(peer, *sqe, data.clone(), *reads));
+    (0..count).for_each(|_| _ = rig.queue(peer, *sqe, data.clone(), *reads));
 }
 
 /// Counts the answers that a host has.
@@ -24,10 +26,10 @@ fn answers(rig: &Rig, peer: usize) -> usize {
     rig.peers[peer].order.len()
 }
 
-/// Returns how many of a host's many commands are answered in each turn.
+/// Returns how many of the commands of an I/O queue are answered in each turn.
 fn answers_by_turn(rig: &mut Rig, peer: usize) -> Vec<usize> {
     let mut by_turns = Vec::new();
-    while by_turns.iter().sum::<usize>() < MANY {
+    while by_turns.iter().sum::<usize>() < MANY_IO {
         let before = answers(rig, peer);
         assert!(rig.turn(), "nothing happens any more: {by_turns:?}");
         by_turns.push(answers(rig, peer) - before);
@@ -42,7 +44,7 @@ fn hosts_that_send_many_admin_commands_at_once_take_turns() {
     // The admin queues of the six hosts.
     let admin = [0, 2, 4, 6, 8, 10];
     for peer in admin {
-        submit_many(&mut rig, peer, &(identify(1, 0), None, 4096));
+        submit_many(&mut rig, peer, MANY, &(identify(1, 0), None, 4096));
     }
     let (mut most, mut done) = (0, [0; 6]);
     while done != [MANY; 6] {
@@ -67,7 +69,7 @@ fn an_address_in_either_form_has_one_part_of_each_turn() {
     let forms = [IpAddr::from(crowd), crowd.to_ipv6_mapped().into(), other.into()];
     let peers: Vec<usize> = (0..9).map(|n| rig.discover(forms[n % 3])).collect();
     for &peer in &peers {
-        submit_many(&mut rig, peer, &(keep_alive(), None, 0));
+        submit_many(&mut rig, peer, MANY, &(keep_alive(), None, 0));
     }
     let had = |rig: &Rig, form: usize| -> usize {
         peers.iter().skip(form).step_by(3).map(|peer| answers(rig, *peer)).sum()
@@ -86,7 +88,7 @@ fn memory_that_is_zeroed_on_the_spot_is_zeroed_in_several_turns() {
         // With its ranges as data, a command goes another way.
         for (mib, command) in [(2, &zeroes), (4, &deallocation(4 * 2048))] {
             let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
-            submit_many(&mut rig, 1, command);
+            submit_many(&mut rig, 1, MANY_IO, command);
             let by_turns = answers_by_turn(&mut rig, 1);
             // 8 MiB for a host that was not in line and 16 MiB for hosts in line, or 4 MiB for commands in their
             // turn at the device; and the last command.
@@ -105,7 +107,7 @@ fn deallocation(blocks: u32) -> (Sqe, Option<Vec<u8>>, u32) {
 fn large_deallocations_have_a_few_slices_in_a_turn() {
     let mut rig = Rig::new(&Plan { stages: false, ..Plan::default() });
     // A slice of 4 MiB, and one of a block.
-    submit_many(&mut rig, 1, &deallocation(4 * 2048 + 1));
+    submit_many(&mut rig, 1, MANY_IO, &deallocation(4 * 2048 + 1));
     // The last slice of one command, and the first of the next.
     let by_turns = answers_by_turn(&mut rig, 1);
     assert!(by_turns.iter().all(|&ended| ended <= 1), "{by_turns:?}");

@@ -315,7 +315,8 @@ impl Server {
                         thread::yield_now();
                     }
                     if (self.plan.waits || idle % IDLE_TURNS == 0)
-                        && let Some(Event::Disconnected(_)) = channel.next()?
+                        && let Some(event) = channel.next()?
+                        && event.ends_connection()
                     {
                         return Ok(());
                     }
@@ -323,7 +324,7 @@ impl Server {
             }
         }
         match next_event(channel)? {
-            Event::Disconnected(_) => Ok(()),
+            event if event.ends_connection() => Ok(()),
             other => Err(unexpected(other)),
         }
     }

@@ -89,4 +89,14 @@ mod tests {
         let seen = event(&Event { level: "warn".into(), message, ..Event::default() });
         assert_eq!(seen, "1970-01-01T00:00:00.000Z  WARN   a\n    b\\u{1b}[2J\n");
     }
+
+    #[test]
+    fn lost_events_come_first() {
+        let one = Event { level: "error".into(), message: "gone".into(), ..Event::default() };
+        let seen = list(&Events { lost: 7, events: vec![one], ..Events::default() });
+        let lines: Vec<&str> = seen.lines().collect();
+        assert!(lines[0].starts_with("(7 earlier events are") && lines[0].contains("journalctl"));
+        assert_eq!(lines[1], "1970-01-01T00:00:00.000Z  ERROR  gone");
+        assert_eq!(list(&Events::default()), "");
+    }
 }

@@ -261,9 +261,11 @@ impl HostQueuePair {
     fn check_events(&self) -> anyhow::Result<()> {
         while let Some(event) = self.channel.next()? {
             match event {
-                Event::Disconnected(_) => bail!("{} closed the connection", self.address),
                 Event::DeviceRemoved(_) => {
                     bail!("the RDMA device that leads to {} is gone", self.address)
+                }
+                event if event.ends_connection() => {
+                    bail!("{} closed the connection", self.address)
                 }
                 _ => {}
             }

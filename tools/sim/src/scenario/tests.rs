@@ -124,7 +124,11 @@ fn what_is_wrong_names_its_key_and_what_would_be_right() {
         (WHOLE.replace("[[namespace]]\ndevice = 'memory'\n", ""), "namespace", "[[namespace]]"),
         (WHOLE.replace("count = 3", "count = 0"), "host", "[[host]]"),
         (WHOLE.replace("count = 3", "count = 65537"), "host.count", "at most 65536"),
-        (host("count = 4294967295").replace("= 3", "= 4294967295"), "host.count", "8589934590"),
+        (
+            host("count = 4294967295").replace("= 3", "= 4294967295"),
+            "host.count",
+            "8589934590 in all",
+        ),
         ("duration = '1 s'".to_owned(), "topology", "missing field"),
         (WHOLE.replace("count", "transport = 'quic'\ncount"), "quic", "`tcp` or `rdma`"),
         (with("[rdma]\ncontrol = 'line'"), "`rdma`", "transport = \"rdma\""),
