@@ -1,5 +1,6 @@
 //! The life of an I/O command: arrival, the fetching of its data, its device, its answer.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arbitration::Class;
@@ -629,6 +630,33 @@ impl<D: Driver> IoQueue<D> {
             }
             let status = self.arrival.send_back_overdue(io, &sqe, &charge, (write, bytes));
             self.answer_withdrawn(queue, io, slot, status);
+        }
+        self.send_back_stalled(queue, io, wait_max);
+    }
+
+    /// Does the same for commands whose devices found no memory. Slices wait on: others may have been carried out.
+    fn send_back_stalled(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, wait_max: u64) {
+        if io.stalled.is_empty() {
+            return;
+        }
+        let now = io.now;
+        let is_overdue = |job: &Job<D>| {
+            let slot = job.origin.1;
+            job.connection() == queue.key
+                && now.ns_since(job.arrived) > wait_max
+                && queue.commands.slice_in_device(slot).is_none()
+                && !self.arrival.is_last_try(now, &job.sqe)
+        };
+        let (overdue, stalled): (VecDeque<Job<D>>, _) =
+            std::mem::take(&mut io.stalled).into_iter().partition(is_overdue);
+        io.stalled = stalled;
+        for mut job in overdue {
+            io.stages.give_back(&mut job, now, false);
+            let bytes = job.command.transfer(job.device.format()).bytes();
+            let amount = (job.command.changes_blocks(), bytes);
+            let status = self.arrival.send_back_overdue(io, &job.sqe, &job.charge, amount);
+            queue.settle(io, job.origin.1, status);
+            queue.send_soon(&mut io.agenda);
         }
     }
 

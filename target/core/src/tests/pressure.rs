@@ -85,6 +85,29 @@ fn d1_command_is_sent_back_five_times_at_most() {
     }
 }
 
+/// Answers to slow hosts may hold the memory that a device needs beside the data of a command.
+#[test]
+fn d1_commands_whose_device_has_no_memory_are_sent_back() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.honour_delays(0);
+    rig.core.driver().short_of_memory = 1;
+    let reads = flood(&mut rig, 0..3);
+    rig.pass_often(18, 500 * MS);
+    assert!(reads.iter().all(|(cid, _)| rig.answer(1, *cid).is_none()), "in 9 s");
+    rig.pass_often(4, 500 * MS);
+    let answer = |rig: &Rig, at: usize| rig.answer(1, reads[at].0).map(kind);
+    assert_eq!(answer(&rig, 0), None, "it is in its device");
+    for at in [1, 2] {
+        assert_eq!(answer(&rig, at), Some(Status::COMMAND_INTERRUPTED));
+    }
+    assert!(rig.end_oldest());
+    assert_eq!(rig.states(), []);
+    assert_eq!(rig.core.buffers().0, 0);
+    let again = flood(&mut rig, 1..3);
+    while rig.end_oldest() {}
+    assert!(again.iter().all(|(cid, _)| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+}
+
 #[test]
 fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured() {
     let (standard, long, short) = ([1, 50, 300], [10, 20, 30], [1, 1, 2]);
