@@ -97,7 +97,9 @@ passes
 step "no key in the keyring, and another one"
 have "$one" ""
 refused "$UNKNOWN"
+contains "the host without a key" "$(sluice --wide host list)" "$HOST_NQN .*none"
 have "$one" "$two"
+contains "the host with a key" "$(sluice --wide host list)" "$HOST_NQN .*TLS key"
 refused "$UNKNOWN"
 have "$one" "$two" --identity=0
 refused "$WRONG"

@@ -116,6 +116,9 @@ pub trait Engine: Send + Sync {
 
     /// Returns the secrets and TLS keys that hosts have.
     fn host_keys(&self) -> HostKeys;
+
+    /// Returns the NQNs of the hosts that have a TLS key in the kernel's keyring.
+    fn hosts_of_keyring(&self) -> BTreeSet<String>;
     /// Replaces all settings of `[network]` and `[[link]]`.
     fn set_network(&self, network: &Network) -> Result<(), EngineError>;
     /// Returns the present settings of `[network]` and `[[link]]`.

@@ -300,6 +300,20 @@ impl Keyring {
         Ok(found.and_then(|key| key.secret().ok().flatten()))
     }
 
+    /// Lists the descriptions of the keys of type `psk`. As [`Self::check`], this may change the thread's credentials.
+    ///
+    /// # Errors
+    /// The keyring is not there, or may not be used.
+    pub fn descriptions(&self) -> Result<Vec<String>, KeyringError> {
+        let keys = self.reach()?.keys().map_err(|errno| self.error(errno))?;
+        let mut buffer = [0; DESCRIPTION_MAX];
+        let describe = |key: Serial| {
+            let found = key.described(&mut buffer).ok()?;
+            (found.kind.as_bytes() == PSK.to_bytes()).then(|| found.description.to_owned())
+        };
+        Ok(keys.into_iter().filter_map(describe).collect())
+    }
+
     /// Finds the keyring, which the calling thread has when this returns: the first time, it is linked
     /// into the thread's own one.
     fn reach(&self) -> Result<Serial, KeyringError> {

@@ -23,7 +23,7 @@ fn host(n: u8) -> String {
 #[test]
 fn hosts_are_told_with_what_they_have_and_whether_a_subsystem_allows_them() {
     let folder = tempfile::tempdir().unwrap();
-    let rig = rig(folder.path(), "hosts = [\"nqn.2026-01.io.x:h1\", \"nqn.2026-01.io.x:h3\"]");
+    let rig = rig(folder.path(), &format!("hosts = {:?}", [host(1), host(3), host(4)]));
     let both = key_file(&host(1), true, true);
     *rig.engine.host_keys.lock().unwrap() = [both.clone(), key_file(&host(2), true, false)].into();
     *rig.engine.keys_of_files.lock().unwrap() = [both, key_file(&host(2), false, true)].into();
@@ -41,6 +41,7 @@ fn hosts_are_told_with_what_they_have_and_whether_a_subsystem_allows_them() {
     let list = rig.ask("host.list");
     let of = |n: u8| list[0]["authentication"][host(n)].clone();
     assert_eq!((of(1), of(2), of(3)), (json!("both"), Value::Null, json!("none")));
+    assert_eq!(of(4), json!("tls_key"), "of the keyring");
     for text in [told.to_string(), list.to_string()] {
         assert!(!text.contains("DHHC-1") && !text.contains("NVMeTLSkey"), "{text}");
     }

@@ -1,6 +1,6 @@
 //! Methods that show the daemon, its subsystems, namespaces, listeners and hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -156,7 +156,8 @@ impl Control {
         let lost_of = |nqn: &str| {
             lost.iter().filter(|(of, _)| of == nqn).map(|(_, lost)| lost.clone()).collect()
         };
-        let keys = self.engine().host_keys();
+        let (keys, of_keyring) = (self.engine().host_keys(), self.engine().hosts_of_keyring());
+        let authentication = |host: &String| authentication(&keys, &of_keyring, host);
         let objects = self.live_objects();
         let is_live =
             |nqn: &str, host: &str| objects.has(&ObjectId::Host(nqn.to_owned(), host.to_owned()));
@@ -164,7 +165,7 @@ impl Control {
             lost: lost_of(&s.nqn),
             live: s.hosts.iter().filter(|host| is_live(&s.nqn, host)).cloned().collect(),
             live_any_host: objects.has(&ObjectId::AnyHost(s.nqn.clone())),
-            authentication: s.hosts.iter().map(|h| (h.clone(), authentication(&keys, h))).collect(),
+            authentication: s.hosts.iter().map(|h| (h.clone(), authentication(h))).collect(),
             subsystem: s.nqn,
             allow_any_host: s.allow_any_host,
             hosts: s.hosts,
@@ -211,10 +212,11 @@ impl Control {
 }
 
 /// Returns the kinds of keys with which a host can authenticate.
-fn authentication(keys: &HostKeys, host: &str) -> Authentication {
+fn authentication(keys: &HostKeys, of_keyring: &BTreeSet<String>, host: &str) -> Authentication {
     let file = keys.get(host);
     let secret = file.is_some_and(|file| file.secrets.is_some());
-    match (secret, file.is_some_and(|file| !file.tls_keys.is_empty())) {
+    let tls_key = file.is_some_and(|file| !file.tls_keys.is_empty());
+    match (secret, tls_key || of_keyring.contains(host)) {
         (true, true) => Authentication::Both,
         (true, false) => Authentication::Secret,
         (false, true) => Authentication::TlsKey,

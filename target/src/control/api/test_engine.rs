@@ -357,6 +357,10 @@ impl Engine for TestEngine {
         self.host_keys.lock().unwrap().clone()
     }
 
+    fn hosts_of_keyring(&self) -> BTreeSet<String> {
+        BTreeSet::from(["nqn.2026-01.io.x:h4".to_owned()])
+    }
+
     fn set_network(&self, network: &Network) -> Result {
         self.set(|config| config.network = network.clone())
     }

@@ -102,14 +102,28 @@ impl HostKeyring {
 
 impl KeyringKeys for HostKeyring {
     fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let wanted = identity.to_owned();
+        self.ask(move |keyring| keyring.find(&wanted)).flatten()
+    }
+
+    fn identities(&self) -> Vec<String> {
+        self.ask(Keyring::descriptions).unwrap_or_default()
+    }
+}
+
+impl HostKeyring {
+    /// Asks the keyring, unless it was missing a moment ago; `None` where it cannot be used.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Keyring) -> Result<T, KeyringError> + Send + 'static,
+    ) -> Option<T> {
         if lock(&self.missing).is_some_and(|at| at.elapsed() < MISSING) {
             return None;
         }
-        let wanted = identity.to_owned();
-        match self.thread.call(move |keyring| keyring.find(&wanted))? {
+        match self.thread.call(question)? {
             Ok(found) => {
                 self.tell(None);
-                found
+                Some(found)
             }
             Err(fault) => {
                 if matches!(fault, KeyringError::Missing { .. }) {

@@ -2,7 +2,7 @@
 //! identity of a file's key is resolved when a host offers it: one look-up of the host, then some ten hashes for
 //! each of its keys, some tens of microseconds for any number of hosts and subsystems.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -20,6 +20,9 @@ pub(super) trait KeyringKeys: fmt::Debug + Send + Sync {
     /// Finds the secret of an identity. It is called during each handshake, so that changes there count from the
     /// next one on.
     fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>>;
+
+    /// Lists the identities of all keys; none where the keyring cannot be used.
+    fn identities(&self) -> Vec<String>;
 }
 
 /// The keys of all hosts.
@@ -55,6 +58,16 @@ impl TlsKeys {
         } else {
             all.insert(host.to_owned(), keys.into());
         }
+    }
+
+    /// Lists the NQNs of the hosts that have a key in the keyring.
+    pub(crate) fn hosts_of_keyring(&self) -> BTreeSet<String> {
+        let identities = self.of_keyring.iter().flat_map(|keys| keys.identities());
+        let host = |text: String| {
+            let identity = Identity::read(text.as_bytes())?;
+            (!matches!(identity.kind, IdentityKind::Generated(_))).then(|| identity.host.to_owned())
+        };
+        identities.filter_map(host).collect()
     }
 
     /// Forgets the keys that authentications have made a long time before `now`.
@@ -137,6 +150,10 @@ mod tests {
         fn find(&self, identity: &str) -> Option<Zeroizing<Vec<u8>>> {
             lock(&self.0).get(identity).cloned().map(Zeroizing::new)
         }
+
+        fn identities(&self) -> Vec<String> {
+            lock(&self.0).keys().cloned().collect()
+        }
     }
 
     impl Ring {
@@ -166,8 +183,11 @@ mod tests {
         }
         // The machine's own connections as a host have such keys in the same keyring.
         let generated = format!("NVMe1G01 {HOST} {SUBSYSTEM}{DIGEST}");
+        assert_eq!(keys.hosts_of_keyring(), BTreeSet::from([HOST.to_owned()]));
+        ring.put(&generated.replace("x:h", "x:o"), &[1; 32]);
         ring.put(&generated, &[1; 32]);
         assert_eq!(secret(&generated), None);
+        assert_eq!(keys.hosts_of_keyring(), BTreeSet::from([HOST.to_owned()]));
     }
 
     #[test]

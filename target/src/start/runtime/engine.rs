@@ -217,6 +217,10 @@ impl Engine for Runtime {
         lock(&self.host_keys).clone()
     }
 
+    fn hosts_of_keyring(&self) -> BTreeSet<String> {
+        self.shared.tls.keys().hosts_of_keyring()
+    }
+
     fn set_network(&self, network: &Network) -> Result<(), EngineError> {
         let _one = lock(&self.shared.change);
         self.shared.network.set(network).map_err(EngineError::Invalid)

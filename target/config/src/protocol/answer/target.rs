@@ -240,7 +240,7 @@ pub struct Hosts {
     pub lost: Vec<LostHost>,
 }
 
-/// The host's authentication keys that the daemon has in files.
+/// The host's authentication keys, in files and in the kernel's keyring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
