@@ -192,6 +192,9 @@ impl Machine {
         if !cpus.is_empty() {
             command.env("UML_CPUS", cpus);
         }
+        if let Ok(seed) = std::env::var("PROPTEST_RNG_SEED") {
+            command.arg(format!("sluicegate.seed={seed}"));
+        }
         let log = folder.join(format!("{name}.log"));
         let output = File::create(&log)?;
         let mut machine = command

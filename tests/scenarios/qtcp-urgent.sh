@@ -13,7 +13,7 @@ three_hosts urgent high low
 # jobs: prints what fio_jobs takes for the three hosts.
 jobs() { printf '%s\n' "urgent ${DISKS[1]} 8 bs=128k" "high ${DISKS[2]} 8 bs=128k" "low ${DISKS[3]} 8 bs=128k"; }
 
-# load NAME WEIGHT_OF_HIGH LOW: prints the shares of High and Low among themselves; sets URGENT to the
+# load NAME TOLERANCE WEIGHT_OF_HIGH LOW: prints the shares of High and Low among themselves; sets URGENT to the
 # Mbit/s of Urgent.
 load() {
     local name=$1 fio watch jobs
@@ -27,7 +27,7 @@ load() {
     kill $watch
     URGENT=$(mbits "$name" urgent 128)
     printf '    %-20s %8.1f\n' urgent "$URGENT"
-    link_shares "$name" read $TOLERANCE "high $2 2 $(mbits "$name" high 128)" "low $3 3 $(mbits "$name" low 128)"
+    link_shares "$name" read "$2" "high $3 2 $(mbits "$name" high 128)" "low $4 3 $(mbits "$name" low 128)"
 }
 
 # look: sets MARKS to the DSCP of the hosts' packets, and LIMITS to what their connections may send in
@@ -52,12 +52,13 @@ look() {
 }
 
 step "plain dctcp"
-load plain 1 1
+# Which share each connection has is the host's.
+load plain 40 1 1
 plain=$URGENT
 
 step "classes"
 network_qos --enabled on
-load classes 3 1
+load classes $TOLERANCE 3 1
 nearly "Urgent, for what it has with plain dctcp" "$URGENT" "$plain" 95
 look
 echo "    limits of Urgent, High, Low in bit/s: $LIMITS"
