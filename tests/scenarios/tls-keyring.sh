@@ -63,6 +63,8 @@ refused() {
     same "controllers" "$(target_controllers)" 0
     eventually 5 more "$1" "$before" || fail "no line: $1"
 }
+# What `host list` says about the host's authentication.
+listed_with() { contains "host list" "$(sluice --wide host list)" "$HOST_NQN .*$1"; }
 said() { grep -c "$1" /run/sluiced-$STARTS.log || true; }
 more() { [ "$(said "$1")" -gt "$2" ]; }
 UNKNOWN="names a key that is not known here"
@@ -97,9 +99,9 @@ passes
 step "no key in the keyring, and another one"
 have "$one" ""
 refused "$UNKNOWN"
-contains "the host without a key" "$(sluice --wide host list)" "$HOST_NQN .*none"
+listed_with none
 have "$one" "$two"
-contains "the host with a key" "$(sluice --wide host list)" "$HOST_NQN .*TLS key"
+listed_with "TLS key"
 refused "$UNKNOWN"
 have "$one" "$two" --identity=0
 refused "$WRONG"
@@ -162,10 +164,13 @@ passes
 step "revoked, and too old"
 keyctl link %:.nvme @u # so that root may change keys there
 expect "revoke" keyctl revoke "$(serials .nvme)"
+listed_with none
 refused "$UNKNOWN"
 have "$two" "$two"
 expect "timeout" keyctl timeout "$(serials .nvme)" 1
+listed_with "TLS key"
 sleep 2
+listed_with none
 refused "$UNKNOWN"
 have "$two" "$two"
 passes

@@ -220,6 +220,10 @@ impl<'a> Described<'a> {
         Some(Self { kind, owner: owner.parse().ok()?, description })
     }
 
+    fn is_psk(&self) -> bool {
+        self.kind.as_bytes() == PSK.to_bytes()
+    }
+
     /// Returns whether it is a keyring of this name that one of these users owns. (Other users could make one to
     /// inject their own keys.)
     fn is_keyring(&self, name: &str, owners: [u32; 2]) -> bool {
@@ -282,9 +286,8 @@ impl Keyring {
         let keyring = self.reach()?;
         let mut buffer = [0; DESCRIPTION_MAX];
         let mut is_it = |key: &Serial| {
-            key.described(&mut buffer).is_ok_and(|found| {
-                found.kind.as_bytes() == PSK.to_bytes() && found.description == description
-            })
+            key.described(&mut buffer)
+                .is_ok_and(|found| found.is_psk() && found.description == description)
         };
         let found = match keyring.search(PSK, &wanted, None) {
             Ok(key) if is_it(&key) => Some(key),
@@ -300,7 +303,7 @@ impl Keyring {
         Ok(found.and_then(|key| key.secret().ok().flatten()))
     }
 
-    /// Lists the descriptions of the keys of type `psk`. As [`Self::check`], this may change the thread's credentials.
+    /// Lists the descriptions of the keys of type `psk`, without revoked and expired ones. As [`Self::check`], this may change the thread's credentials.
     ///
     /// # Errors
     /// The keyring is not there, or may not be used.
@@ -309,7 +312,7 @@ impl Keyring {
         let mut buffer = [0; DESCRIPTION_MAX];
         let describe = |key: Serial| {
             let found = key.described(&mut buffer).ok()?;
-            (found.kind.as_bytes() == PSK.to_bytes()).then(|| found.description.to_owned())
+            found.is_psk().then(|| found.description.to_owned())
         };
         Ok(keys.into_iter().filter_map(describe).collect())
     }

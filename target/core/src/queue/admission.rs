@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arbitration::overload::{HOST_TRIES, RetryDelays, SentBackTable, WAIT_MAX, command_key};
 use arbitration::session::Session;
 use fabric::Nanos;
+use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Sqe;
 
 /// Time in ns for which a host is held back before its commands are refused.
@@ -32,6 +33,15 @@ pub(crate) enum Fullness {
     Over,
 }
 
+/// The amount of work that a session's limits charge for a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amount {
+    /// Whether the command changes blocks.
+    pub(crate) write: bool,
+    /// Bytes of its data.
+    pub(crate) bytes: u32,
+}
+
 /// A command that waited for too long and was sent back, for which its session's limits are made up.
 #[derive(Debug)]
 pub(crate) struct SentBack {
@@ -49,8 +59,14 @@ pub(crate) struct Admission {
     sent_back: Option<SentBackTable<Option<SentBack>>>,
 }
 
+impl Amount {
+    pub(crate) fn new(command: &IoCommand, format: BlockFormat) -> Self {
+        Self { write: command.changes_blocks(), bytes: command.transfer(format).bytes() }
+    }
+}
+
 impl SentBack {
-    pub(crate) fn of(session: &Arc<Session>, write: bool, bytes: u32) -> Self {
+    pub(crate) fn of(session: &Arc<Session>, Amount { write, bytes }: Amount) -> Self {
         Self { session: Arc::clone(session), write, bytes: bytes.into() }
     }
 }

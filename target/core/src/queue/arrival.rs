@@ -18,7 +18,7 @@ use fabric::nvm::{BlockFormat, IoCommand, IoLimits, Transfer};
 use fabric::nvme::{Sqe, Status};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
-use super::admission::{Admission, Fullness, SentBack, comes_again_by, retry_delay};
+use super::admission::{Admission, Amount, Fullness, SentBack, comes_again_by, retry_delay};
 use super::commands::{Command, State};
 use super::dispatch::{bytes_at_device, hold};
 use super::flow_cache::{FlowCache, NamespaceFlow};
@@ -272,7 +272,7 @@ impl Arrival {
         let mut past_limits =
             self.resent_left > 0 && self.charge_resent(io, &charge, &command, format);
         if !past_limits && (io.stages.waits() || self.admission.has_sent_back()) {
-            match self.admit(io, sqe, &charge, (command.changes_blocks(), transfer.bytes())) {
+            match self.admit(io, sqe, &charge, Amount::new(&command, format)) {
                 Verdict::InTurn => {}
                 Verdict::PastLimits => past_limits = true,
                 Verdict::Later(status) => return Ok(Arrived::Later(status)),
@@ -522,8 +522,9 @@ impl Arrival {
         io: &Context<D>,
         sqe: &Sqe,
         charge: &Charge,
-        (write, bytes): (bool, u32),
+        amount: Amount,
     ) -> Verdict {
+        let Amount { write, bytes } = amount;
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
         let Some(session) = session else { return Verdict::InTurn };
         if let Some(is_last_try) = self.admission.comes_again(io.now, sqe) {
@@ -536,9 +537,9 @@ impl Arrival {
             return Verdict::InTurn;
         }
         if is_late {
-            let limited = Some(SentBack::of(session, write, bytes));
+            let limited = Some(SentBack::of(session, amount));
             return match self.admission.note_sent_back(io.now, sqe, limited) {
-                true => Verdict::Later(send_back(io, session, charge.class, (write, bytes))),
+                true => Verdict::Later(send_back(io, session, charge.class, amount)),
                 false => Verdict::InTurn,
             };
         }
@@ -575,15 +576,16 @@ impl Arrival {
         io: &Context<D>,
         sqe: &Sqe,
         charge: &Charge,
-        (write, bytes): (bool, u32),
+        amount: Amount,
     ) -> Status {
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
-        let limited = session.map(|session| SentBack::of(session, write, bytes));
+        let limited = session.map(|session| SentBack::of(session, amount));
         let known = self.admission.note_sent_back(io.now, sqe, limited);
         match session {
-            Some(session) if known => send_back(io, session, charge.class, (write, bytes)),
+            Some(session) if known => send_back(io, session, charge.class, amount),
             Some(session) => {
-                let delay = retry_delay(io.now, session, write, io.settings.retry_delays);
+                let delays = io.settings.retry_delays;
+                let delay = retry_delay(io.now, session, amount.write, delays);
                 refuse(io, session, charge.class, delay.max(1))
             }
             None => Status::COMMAND_INTERRUPTED.with_retry_delay(1),
@@ -637,7 +639,7 @@ fn send_back<D: Driver>(
     io: &Context<D>,
     session: &Session,
     class: Class,
-    (write, bytes): (bool, u32),
+    Amount { write, bytes }: Amount,
 ) -> Status {
     let delays = io.settings.retry_delays;
     let until = comes_again_by(io.now, delays, 1);

@@ -25,7 +25,7 @@ use super::io_queue::IoQueue;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::state::Queue;
-use crate::machine::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Notice};
+use crate::machine::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Job, Notice};
 use crate::machine::key::Key;
 use crate::machine::origin::Origin;
 use crate::machine::policies::Policies as _;
@@ -746,18 +746,29 @@ impl<D: Driver> Connection<D> {
         waits && now.ns_since(self.since) > nanos
     }
 
-    /// Sends commands back to the host that have waited as long as the target lets them. Input that the target has
-    /// not read for some time contains commands too: the limit is lower by that time.
+    /// Sends commands back to the host that have waited as long as the target lets them.
     pub(crate) fn send_back_overdue(&mut self, io: &mut Context<D>) {
-        let Stage::Io(io_queue) = &mut self.stage else { return };
-        let unread = match self.paused {
-            Some(Pause::Room) => io.now.ns_since(*self.unread_since.get_or_insert(io.now)),
-            _ => {
-                self.unread_since = None;
-                0
-            }
-        };
-        io_queue.send_back_overdue(&mut self.queue, io, wait_max(unread));
+        let wait_max = self.wait_max(io.now);
+        if let Stage::Io(io_queue) = &mut self.stage {
+            io_queue.send_back_overdue(&mut self.queue, io, wait_max);
+        }
+    }
+
+    /// Does the same for a command whose device has found no memory for it. Returns the command where it waits on.
+    pub(crate) fn send_back_stalled(&mut self, io: &mut Context<D>, job: Job<D>) -> Option<Job<D>> {
+        let wait_max = self.wait_max(io.now);
+        match &mut self.stage {
+            Stage::Io(io_queue) => io_queue.send_back_stalled(&mut self.queue, io, job, wait_max),
+            Stage::Admin(_) => Some(job),
+        }
+    }
+
+    /// Returns for how many ns a command may wait. Input that the target has not read for some time contains
+    /// commands too: the limit is lower by that time.
+    fn wait_max(&mut self, now: Nanos) -> u64 {
+        let is_unread = matches!(self.paused, Some(Pause::Room));
+        self.unread_since = is_unread.then(|| self.unread_since.unwrap_or(now));
+        wait_max(self.unread_since.map_or(0, |since| now.ns_since(since)))
     }
 
     /// Returns the reason if the host is too slow with data that it owes (the rest of a PDU, or the data of an

@@ -1,6 +1,5 @@
 //! The life of an I/O command: arrival, the fetching of its data, its device, its answer.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arbitration::Class;
@@ -13,6 +12,7 @@ use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, Payload as _, SlotId, Transport as _};
 
 use super::admin_queue::AdminQueue;
+use super::admission::Amount;
 use super::arrival::{Arrival, Arrived, host_id};
 use super::commands::{Command, Source, State};
 use super::completion::Completion;
@@ -622,42 +622,39 @@ impl<D: Driver> IoQueue<D> {
             let Some(Command { command, device, charge, .. }) = queue.commands.command(slot) else {
                 continue;
             };
-            let (charge, bytes) = (*charge, command.transfer(device.format()).bytes());
-            let write = command.changes_blocks();
+            let (charge, amount) = (*charge, Amount::new(command, device.format()));
             let sqe = *queue.transport.sqe_of(slot);
             if self.arrival.is_last_try(io.now, &sqe) || !queue.withdraw(io, slot) {
                 continue;
             }
-            let status = self.arrival.send_back_overdue(io, &sqe, &charge, (write, bytes));
+            let status = self.arrival.send_back_overdue(io, &sqe, &charge, amount);
             self.answer_withdrawn(queue, io, slot, status);
         }
-        self.send_back_stalled(queue, io, wait_max);
     }
 
-    /// Does the same for commands whose devices found no memory. Slices wait on: others may have been carried out.
-    fn send_back_stalled(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, wait_max: u64) {
-        if io.stalled.is_empty() {
-            return;
+    /// Does the same for a command whose device has found no memory for it. Returns the command where it waits on:
+    /// other slices of it may have been carried out.
+    pub(crate) fn send_back_stalled(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        mut job: Job<D>,
+        wait_max: u64,
+    ) -> Option<Job<D>> {
+        let slot = job.origin.1;
+        if io.now.ns_since(job.arrived) <= wait_max
+            || queue.commands.slice_in_device(slot).is_some()
+            || !self.arrival.has_acre()
+            || self.arrival.is_last_try(io.now, &job.sqe)
+        {
+            return Some(job);
         }
-        let now = io.now;
-        let is_overdue = |job: &Job<D>| {
-            let slot = job.origin.1;
-            job.connection() == queue.key
-                && now.ns_since(job.arrived) > wait_max
-                && queue.commands.slice_in_device(slot).is_none()
-                && !self.arrival.is_last_try(now, &job.sqe)
-        };
-        let (overdue, stalled): (VecDeque<Job<D>>, _) =
-            std::mem::take(&mut io.stalled).into_iter().partition(is_overdue);
-        io.stalled = stalled;
-        for mut job in overdue {
-            io.stages.give_back(&mut job, now, false);
-            let bytes = job.command.transfer(job.device.format()).bytes();
-            let amount = (job.command.changes_blocks(), bytes);
-            let status = self.arrival.send_back_overdue(io, &job.sqe, &job.charge, amount);
-            queue.settle(io, job.origin.1, status);
-            queue.send_soon(&mut io.agenda);
-        }
+        io.stages.give_back(&mut job, io.now, false);
+        let amount = Amount::new(&job.command, job.device.format());
+        let status = self.arrival.send_back_overdue(io, &job.sqe, &job.charge, amount);
+        queue.settle(io, slot, status);
+        queue.send_soon(&mut io.agenda);
+        None
     }
 
     /// Answers a command that was withdrawn from the room in which it waited.

@@ -735,8 +735,22 @@ impl<D: Driver> Core<D> {
                 connection.send_back_overdue(&mut self.io);
             }
         }
+        self.send_back_stalled();
         if self.io.draining {
             self.close_settled();
+        }
+    }
+
+    /// Sends overdue commands back that wait for their devices' memory.
+    fn send_back_stalled(&mut self) {
+        for job in std::mem::take(&mut self.io.stalled) {
+            let left = match self.connections.find(job.connection()) {
+                Some(connection) if !connection.is_closing() => {
+                    connection.send_back_stalled(&mut self.io, job)
+                }
+                _ => Some(job),
+            };
+            self.io.stalled.extend(left);
         }
     }
 
