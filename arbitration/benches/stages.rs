@@ -10,7 +10,7 @@ use std::hint::black_box;
 use arbitration::Nanos;
 use arbitration::credit::{Caps, Cost, Credits};
 use arbitration::limit::{Limiter, Rate};
-use arbitration::overload::{Backlog, SentBackTable, command_key};
+use arbitration::overload::{Backlog, RetryDelays, SentBackTable, command_key};
 use arbitration::settings::WindowRule;
 use arbitration::window::Window;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -90,7 +90,8 @@ fn backlogs(criterion: &mut Criterion) {
         bench.iter(|| {
             block += 8;
             let key = command_key(2, 1, block, 8);
-            refused.note(Nanos(now), key, ()) && refused.take(Nanos(now), key).is_some()
+            refused.note(Nanos(now), key, 1, ())
+                && refused.take(Nanos(now), key, RetryDelays::DEFAULT).is_some()
         });
     });
 }

@@ -1,5 +1,7 @@
 //! Retry delays of commands that are sent back, and the memory of how often each was.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use units::Nanos;
 
 /// The unit of Command Retry Delay Times: 100 ms.
@@ -16,8 +18,6 @@ pub const WAIT_MAX: u64 = 10_000_000_000;
 pub const HOST_WAIT_MAX: u64 = 25_000_000_000;
 /// Submissions of one command by a Linux host before it fails the command (`nvme_core.max_retries` + 1).
 pub const HOST_TRIES: u8 = 6;
-/// Commands that one row of the table holds.
-const WAYS: usize = 8;
 
 /// CRDT1 to CRDT3 of Identify Controller (bytes 133:128; NVMe base specification 2.0), in
 /// units of 100 ms. None is less than the one before it.
@@ -109,22 +109,18 @@ const fn mixed(word: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// A command that was sent back.
-#[derive(Clone, Debug, Default)]
+/// A command that was sent back, and has not come again.
+#[derive(Debug)]
 struct Entry<T> {
-    key: u64,
-    /// Time until which it is remembered, in ns; 0: there is none.
-    until: u64,
-    /// Number of times for which it was sent back.
+    /// Time at which it was sent back.
+    since: Nanos,
     times: u8,
-    /// Whether its host has not sent it again since.
-    is_out: bool,
     with: T,
 }
 
 impl<T> Entry<T> {
-    fn has_returned(&self, now: Nanos, key: u64) -> bool {
-        self.key == key && !self.is_out && self.until > now.0
+    fn is_kept(&self, now: Nanos) -> bool {
+        now.ns_since(self.since) < KEPT
     }
 }
 
@@ -137,107 +133,78 @@ pub struct Returned<T> {
     pub with: T,
 }
 
-/// The commands of one connection that were sent back, with the number of times for each. `T` is the
-/// caller's record.
+/// The commands of one connection that were sent back and have not come again, with the number of times for each. `T`
+/// is the caller's record.
 ///
-/// The table has a fixed size: a command for which it has no place must not be sent back on arrival.
+/// Commands with the same key, such as all deallocations of a namespace, come again in the order in which they were sent
+/// back, and not before the first delay after the last of them: a Linux host has one timer for all. There is a bound: a command for which there is no place must not be sent back.
 #[derive(Debug)]
 pub struct SentBackTable<T> {
-    rows: Box<[[Entry<T>; WAYS]]>,
-    /// Number of commands that are out.
+    commands: BTreeMap<u64, VecDeque<Entry<T>>>,
+    /// Number of entries.
     out: usize,
-    /// Number of commands that have returned and are not carried out.
-    returned: usize,
+    most: usize,
 }
 
-impl<T: Default> SentBackTable<T> {
-    /// Makes room for this many commands, rounded up to a multiple of eight; for fewer where more
-    /// than eight of them happen to share a row. Allocates once.
+impl<T> SentBackTable<T> {
+    /// Makes room for at most so many commands.
     #[must_use]
-    pub fn new(commands: usize) -> Self {
-        let rows = commands.div_ceil(WAYS).max(1);
-        Self { rows: (0..rows).map(|_| Default::default()).collect(), out: 0, returned: 0 }
+    pub const fn new(most: usize) -> Self {
+        Self { commands: BTreeMap::new(), out: 0, most }
     }
 
-    /// Remembers for ten minutes that a command is sent back. Returns false where there is no room: it
-    /// must not be sent back on arrival.
-    #[must_use]
-    pub fn note(&mut self, now: Nanos, key: u64, with: T) -> bool {
-        let until = now.after(KEPT).0;
-        let row = self.row(key);
-        let is_old = |entry: &Entry<T>| entry.until <= now.0;
-        let place = |fits: &dyn Fn(&Entry<T>) -> bool| row.iter().position(fits);
-        let again = place(&|entry| entry.has_returned(now, key));
-        // A record is worth more than the count of a returned command.
-        let found = again.or_else(|| place(&is_old)).or_else(|| place(&|entry| !entry.is_out));
-        let Some(entry) = found.and_then(|at| row.get_mut(at)) else { return false };
-        let (was_out, was_returned) = (entry.is_out, !entry.is_out && entry.until != 0);
-        let times = if again.is_some() { entry.times.saturating_add(1) } else { 1 };
-        *entry = Entry { key, until, times, is_out: true, with };
-        self.out += usize::from(!was_out);
-        self.returned -= usize::from(was_returned);
-        true
-    }
-
-    /// Notes that a command has come again, which must not be sent back on arrival. Returns `None` if it
-    /// was not sent back. For each time, one command with the same key is admitted.
-    pub fn take(&mut self, now: Nanos, key: u64) -> Option<Returned<T>> {
-        if self.out == 0 {
-            return None;
+    /// Returns for how many more commands there is a place.
+    pub fn room(&mut self, now: Nanos) -> usize {
+        if self.out >= self.most {
+            self.commands.retain(|_, entries| {
+                entries.retain(|entry| entry.is_kept(now));
+                !entries.is_empty()
+            });
+            self.out = self.commands.values().map(VecDeque::len).sum();
         }
-        let like = |entry: &&mut Entry<T>| entry.key == key && entry.is_out && entry.until > now.0;
-        let entry = self.row(key).iter_mut().filter(like).min_by_key(|entry| entry.until)?;
-        entry.is_out = false;
-        let returned = Returned { times: entry.times, with: std::mem::take(&mut entry.with) };
-        self.out -= 1;
-        self.returned += 1;
-        Some(returned)
+        self.most.saturating_sub(self.out)
     }
 
-    /// Returns how often a command that has come again was sent back; 0 for other commands.
+    /// Remembers for ten minutes that a command is sent back, for this time (1: the first). Returns false if there is no
+    /// place.
     #[must_use]
-    pub fn times(&self, now: Nanos, key: u64) -> u8 {
-        let row = self.rows.get(self.row_of(key)).into_iter().flatten();
-        row.filter(|entry| entry.has_returned(now, key)).map(|entry| entry.times).max().unwrap_or(0)
+    pub fn note(&mut self, now: Nanos, key: u64, times: u8, with: T) -> bool {
+        let has_room = self.room(now) > 0;
+        if has_room {
+            let entry = Entry { since: now, times, with };
+            self.commands.entry(key).or_default().push_back(entry);
+            self.out += 1;
+        }
+        has_room
     }
 
-    /// Forgets a command that has come again, because it is carried out.
-    pub fn forget(&mut self, now: Nanos, key: u64) {
-        let like = |entry: &&mut Entry<T>| entry.has_returned(now, key);
-        if let Some(entry) = self.row(key).iter_mut().filter(like).max_by_key(|entry| entry.times) {
-            entry.until = 0;
-            self.returned -= 1;
+    /// Takes out a command that has come again; `delays` are those with which commands are sent back. Returns `None` if
+    /// it was not sent back.
+    pub fn take(&mut self, now: Nanos, key: u64, delays: RetryDelays) -> Option<Returned<T>> {
+        let entries = self.commands.get_mut(&key)?;
+        let before = entries.len();
+        entries.retain(|entry| entry.is_kept(now));
+        // The clocks of the host and the target differ.
+        let soonest = delays.ns(1) / 10 * 9;
+        let last = entries.back().filter(|_| entries.len() > 1);
+        let is_other = last.is_some_and(|last| now.ns_since(last.since) < soonest);
+        let entry = if is_other { None } else { entries.pop_front() };
+        self.out = self.out.saturating_sub(before - entries.len());
+        if entries.is_empty() {
+            self.commands.remove(&key);
         }
+        entry.map(|Entry { times, with, .. }| Returned { times, with })
     }
 
     /// Returns whether a command is out; it may be too old to count.
     #[inline]
     #[must_use]
-    pub fn has_out(&self) -> bool {
+    pub const fn has_out(&self) -> bool {
         self.out != 0
-    }
-
-    /// Returns whether a command has come again and is still to be carried out.
-    #[inline]
-    #[must_use]
-    pub fn has_returned(&self) -> bool {
-        self.returned != 0
     }
 
     /// Lists the records of all commands that have not come again.
     pub fn into_all(self) -> impl Iterator<Item = T> {
-        let out = self.rows.into_iter().flatten().filter(|entry| entry.is_out);
-        out.map(|entry| entry.with)
-    }
-
-    /// Finds the row where a key may be.
-    fn row(&mut self, key: u64) -> &mut [Entry<T>] {
-        let row = self.row_of(key);
-        self.rows.get_mut(row).map_or(&mut [], |row| row.as_mut_slice())
-    }
-
-    fn row_of(&self, key: u64) -> usize {
-        let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX).max(1);
-        usize::try_from(mixed(key) % rows).unwrap_or(0)
+        self.commands.into_values().flatten().map(|entry| entry.with)
     }
 }

@@ -88,7 +88,7 @@ refusals! {
     SubsystemName, Malformed, parameter(ConnectField::SubNqn),
         "the subsystem NQN is empty or not text ended by NUL";
     /// The listener was removed.
-    NoListener, Subsystem, parameter(ConnectField::SubNqn), "the listener is being removed";
+    NoListener, Subsystem, passing(ConnectField::SubNqn), "the listener is being removed";
     /// The target is draining.
     Draining, Draining, retryable(Status::CONNECT_CONTROLLER_BUSY), "the target is ending";
     /// There is no such subsystem.
@@ -142,21 +142,21 @@ refusals! {
     StaticController, Queue, parameter(ConnectField::CntlId),
         "it asks for a certain controller, and all are dynamic";
     /// There is no controller with this CNTLID.
-    NoController, Queue, parameter(ConnectField::CntlId), "there is no such controller";
+    NoController, Queue, passing(ConnectField::CntlId), "there is no such controller";
     /// The controller belongs to another subsystem.
-    OtherSubsystem, Queue, parameter(ConnectField::CntlId),
+    OtherSubsystem, Queue, passing(ConnectField::CntlId),
         "the controller belongs to another subsystem";
     /// The controller belongs to another host (by HOSTNQN).
-    OtherHost, Queue, parameter(ConnectField::HostNqn), "the controller belongs to another host";
+    OtherHost, Queue, passing(ConnectField::HostNqn), "the controller belongs to another host";
     /// The controller was connected with another HOSTID.
-    OtherHostId, Queue, parameter(ConnectField::HostId),
+    OtherHostId, Queue, passing(ConnectField::HostId),
         "the controller was connected with another host identifier";
     /// A discovery controller has no I/O queues.
     NoIoQueues, Queue, parameter(ConnectField::Qid), "discovery controllers have no I/O queues";
     /// The controller is not enabled, or is shutting down.
-    NotEnabled, Queue, parameter(ConnectField::Qid), "the controller is not enabled";
+    NotEnabled, Queue, passing(ConnectField::Qid), "the controller is not enabled";
     /// The host was granted fewer I/O queues.
-    QueueId, Queue, parameter(ConnectField::Qid), "the host was granted fewer I/O queues";
+    QueueId, Queue, passing(ConnectField::Qid), "the host was granted fewer I/O queues";
     /// The I/O queue is connected already.
     QueueInUse, Queue, retryable(Status::COMMAND_SEQUENCE_ERROR),
         "the I/O queue is connected already";
@@ -178,6 +178,13 @@ fn retryable(status: Status) -> (Status, u64) {
 /// Makes the answer that this field of the command or its data is invalid.
 fn parameter(field: ConnectField) -> (Status, u64) {
     (Status::CONNECT_INVALID_PARAMETERS.dnr(), field.result())
+}
+
+/// Makes the answer that this field does not fit the target as it is now. The host connects again, admin queue first:
+/// the target may have been started again after that was connected. With Do Not Retry, Linux would remove the
+/// controller at once instead of after `ctrl_loss_tmo` (`nvmf_should_reconnect`, from Linux 6.10 on).
+fn passing(field: ConnectField) -> (Status, u64) {
+    (Status::CONNECT_INVALID_PARAMETERS, field.result())
 }
 
 /// Makes the answer that the host may not connect, by this field.

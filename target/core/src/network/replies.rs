@@ -89,7 +89,7 @@ impl<B: Deref<Target = [u8]>> Replies<B> {
     pub(crate) fn take_overdue(
         &mut self,
         now: Nanos,
-        stays: impl Fn(SlotId) -> bool,
+        mut stays: impl FnMut(SlotId) -> bool,
     ) -> Vec<SlotId> {
         let mut overdue = Vec::new();
         for class in Class::ALL {

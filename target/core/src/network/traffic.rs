@@ -179,7 +179,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
     pub(crate) fn take_overdue_replies(
         &mut self,
         now: Nanos,
-        stays: impl Fn(SlotId) -> bool,
+        stays: impl FnMut(SlotId) -> bool,
     ) -> Vec<SlotId> {
         if !self.pacing.is_held() || self.replies.is_empty() {
             return Vec::new();

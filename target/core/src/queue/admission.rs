@@ -3,23 +3,23 @@
 //! supports Command Retry Delay, its commands are refused with a retry delay. So are commands that have waited for
 //! [`WAIT_MAX`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arbitration::overload::{HOST_TRIES, RetryDelays, SentBackTable, WAIT_MAX, command_key};
+use arbitration::overload::{
+    HOST_TRIES, RetryDelays, Returned, SentBackTable, WAIT_MAX, command_key,
+};
 use arbitration::session::Session;
 use fabric::Nanos;
 use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Sqe;
+use fabric::queue::SlotId;
 
 /// Time in ns for which a host is held back before its commands are refused.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// Shortest time in ns after which a command is sent back that waits for its turn.
-const WAIT_MIN_NS: u64 = 1_000_000_000;
-
-/// Number of commands that were sent back and are remembered for each connection. No command is sent back on
-/// arrival a second time, for a Linux host gives up after five retries; with all places taken no command is
-/// sent back on arrival at all.
+/// Number of commands that were sent back and are remembered for each connection: as many as its host can have
+/// outstanding. Linux gives up after five retries, so a command that could not be counted is not sent back.
 const SENT_BACK_MAX: usize = 1024;
 
 /// The fullness of the sessions of a host's commands.
@@ -57,6 +57,8 @@ pub(crate) struct Admission {
     held_since: Option<Nanos>,
     /// Commands that were sent back with a retry delay.
     sent_back: Option<SentBackTable<Option<SentBack>>>,
+    /// For each slot whose last command had come again, how often that command was sent back.
+    returned: BTreeMap<SlotId, u8>,
 }
 
 impl Amount {
@@ -86,39 +88,52 @@ impl Admission {
         true
     }
 
-    /// Returns whether a command was sent back and may return.
+    /// Returns whether a command has come again, or others may.
     #[inline]
-    pub(crate) fn has_sent_back(&self) -> bool {
+    pub(crate) fn knows(&self, slot: SlotId) -> bool {
+        self.has_sent_back() || self.has_returned(slot)
+    }
+
+    fn has_sent_back(&self) -> bool {
         self.sent_back.as_ref().is_some_and(SentBackTable::has_out)
     }
 
-    /// Notes that a command arrives. Returns `None` if it was not sent back before, and otherwise whether its host
-    /// will fail it instead of sending it again.
-    pub(crate) fn comes_again(&mut self, now: Nanos, sqe: &Sqe) -> Option<bool> {
-        let returned = self.sent_back.as_mut()?.take(now, key(sqe))?;
-        if let Some(SentBack { session, write, bytes }) = returned.with {
+    /// Notes that a command arrives, which may have been sent back with one of these delays.
+    #[inline]
+    pub(crate) fn arrives(&mut self, now: Nanos, (slot, sqe): (SlotId, &Sqe), delays: RetryDelays) {
+        if self.has_sent_back() || !self.returned.is_empty() {
+            self.look_for(now, (slot, sqe), delays);
+        }
+    }
+
+    #[cold]
+    fn look_for(&mut self, now: Nanos, (slot, sqe): (SlotId, &Sqe), delays: RetryDelays) {
+        self.returned.remove(&slot);
+        let table = self.sent_back.as_mut();
+        let Some(Returned { times, with }) =
+            table.and_then(|table| table.take(now, key(sqe), delays))
+        else {
+            return;
+        };
+        self.returned.insert(slot, times);
+        if let Some(SentBack { session, write, bytes }) = with {
             session.came_again(now, write, bytes);
         }
-        Some(is_last(returned.times))
     }
 
-    /// Returns whether a command has come again for the last time.
-    pub(crate) fn is_last_try(&self, now: Nanos, sqe: &Sqe) -> bool {
-        self.sent_back.as_ref().is_some_and(|table| is_last(table.times(now, key(sqe))))
+    /// Returns whether a command has come again.
+    pub(crate) fn has_returned(&self, slot: SlotId) -> bool {
+        self.returned.contains_key(&slot)
     }
 
-    /// Returns whether a command that was sent back has come again, and is not carried out.
-    #[inline]
-    pub(crate) fn has_returned(&self) -> bool {
-        self.sent_back.as_ref().is_some_and(SentBackTable::has_returned)
+    /// Returns whether the host would fail a command if it were sent back once more.
+    pub(crate) fn is_last_try(&self, slot: SlotId) -> bool {
+        self.returned.get(&slot).is_some_and(|times| *times >= HOST_TRIES - 1)
     }
 
-    /// Forgets a command that was carried out.
-    #[cold]
-    pub(crate) fn carried_out(&mut self, now: Nanos, sqe: &Sqe) {
-        if let Some(table) = &mut self.sent_back {
-            table.forget(now, key(sqe));
-        }
+    /// Returns how many commands may be sent back now.
+    pub(crate) fn room(&mut self, now: Nanos) -> usize {
+        self.sent_back.as_mut().map_or(SENT_BACK_MAX, |table| table.room(now))
     }
 
     /// Notes that a command is sent back; `limited` is `None` where no limit is made up for it. Returns
@@ -126,11 +141,13 @@ impl Admission {
     pub(crate) fn note_sent_back(
         &mut self,
         now: Nanos,
+        slot: SlotId,
         sqe: &Sqe,
         limited: Option<SentBack>,
     ) -> bool {
+        let times = self.returned.remove(&slot).unwrap_or(0).saturating_add(1);
         let table = self.sent_back.get_or_insert_with(|| SentBackTable::new(SENT_BACK_MAX));
-        table.note(now, key(sqe), limited)
+        table.note(now, key(sqe), times, limited)
     }
 
     /// Forgets the commands that were sent back: the connection ends, and none comes again over it.
@@ -147,11 +164,6 @@ impl Admission {
     }
 }
 
-/// Returns whether a command that was sent back so often is failed by its host if it is sent back again.
-fn is_last(times: u8) -> bool {
-    times >= HOST_TRIES - 1
-}
-
 /// Chooses the delay (CRD) after which there is likely to be room in a session; 0: at once.
 pub(crate) fn retry_delay(now: Nanos, session: &Session, write: bool, delays: RetryDelays) -> u8 {
     let here = session.backlog.expected_wait(now);
@@ -161,7 +173,7 @@ pub(crate) fn retry_delay(now: Nanos, session: &Session, write: bool, delays: Re
 /// Returns for how many ns a command may wait in the target, when others have waited for `unread` ns
 /// to be read.
 pub(crate) fn wait_max(unread: u64) -> u64 {
-    WAIT_MAX.saturating_sub(unread).max(WAIT_MIN_NS)
+    WAIT_MAX.saturating_sub(unread)
 }
 
 /// Returns the time by which hosts have sent a command again that is sent back now with this delay
@@ -195,12 +207,16 @@ mod tests {
         assert!(admission.holds_back(Nanos(100 * MS), Fullness::Full, true));
         assert!(!admission.holds_back(Nanos(101 * MS), Fullness::Full, true), "it may send again");
         assert!(admission.was_patient(Nanos(101 * MS)));
-        assert_eq!(admission.comes_again(Nanos(101 * MS), &read(1)), None);
-        assert!(admission.note_sent_back(Nanos(101 * MS), &read(1), None));
-        assert!(admission.has_sent_back());
-        assert_eq!(admission.comes_again(Nanos(102 * MS), &read(2)), None);
-        assert_eq!(admission.comes_again(Nanos(102 * MS), &read(1)), Some(false));
-        assert_eq!(admission.comes_again(Nanos(102 * MS), &read(1)), None, "it was sent back once");
+        let arrives = |admission: &mut Admission, slot, lba| {
+            admission.arrives(Nanos(102 * MS), (SlotId(slot), &read(lba)), RetryDelays::DEFAULT);
+            admission.has_returned(SlotId(slot))
+        };
+        assert!(!arrives(&mut admission, 1, 1));
+        assert!(admission.note_sent_back(Nanos(101 * MS), SlotId(1), &read(1), None));
+        assert!(!arrives(&mut admission, 1, 2));
+        assert!(arrives(&mut admission, 3, 1) && !admission.is_last_try(SlotId(3)));
+        assert!(!arrives(&mut admission, 4, 1), "it was sent back once");
+        assert!(!arrives(&mut admission, 3, 1), "another command in its slot");
         assert!(admission.holds_back(Nanos(103 * MS), Fullness::Over, true), "no room to refuse");
     }
 

@@ -172,12 +172,13 @@ impl Arrival {
         &mut self,
         queue: &Queue<D>,
         io: &mut Context<D>,
-        sqe: &Sqe,
+        (slot, sqe): (SlotId, &Sqe),
         data: &CapsuleData<'_>,
     ) -> Result<Arrived<D>, Status> {
         if !self.controller.is_ready() {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
+        self.admission.arrives(io.now, (slot, sqe), io.settings.retry_delays);
         let namespace = self.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
         let backend = namespace.backend;
         if io.devices.get(backend).is_none() && !io.fetch_device(backend) {
@@ -271,15 +272,22 @@ impl Arrival {
         }
         let mut past_limits =
             self.resent_left > 0 && self.charge_resent(io, &charge, &command, format);
-        if !past_limits && (io.stages.waits() || self.admission.has_sent_back()) {
-            match self.admit(io, sqe, &charge, Amount::new(&command, format)) {
+        if !past_limits && (io.stages.waits() || self.admission.knows(slot)) {
+            match self.admit(io, (slot, sqe), &charge, Amount::new(&command, format)) {
                 Verdict::InTurn => {}
                 Verdict::PastLimits => past_limits = true,
                 Verdict::Later(status) => return Ok(Arrived::Later(status)),
             }
         }
-        let (arrived, announced) = (io.now, None);
-        Ok(Arrived::Accepted(Command { command, device, arrived, charge, past_limits, announced }))
+        Ok(Arrived::Accepted(Command {
+            command,
+            device,
+            sent: io.now,
+            arrived: io.now,
+            charge,
+            past_limits,
+            announced: None,
+        }))
     }
 
     /// Returns the time of the reconnect after which the host may still resend commands.
@@ -520,14 +528,15 @@ impl Arrival {
     fn admit<D: Driver>(
         &mut self,
         io: &Context<D>,
-        sqe: &Sqe,
+        (slot, sqe): (SlotId, &Sqe),
         charge: &Charge,
         amount: Amount,
     ) -> Verdict {
         let Amount { write, bytes } = amount;
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
         let Some(session) = session else { return Verdict::InTurn };
-        if let Some(is_last_try) = self.admission.comes_again(io.now, sqe) {
+        if self.admission.has_returned(slot) {
+            let is_last_try = self.admission.is_last_try(slot);
             let charged = is_last_try && session.charge_last_try(io.now, write, bytes.into());
             return if charged { Verdict::PastLimits } else { Verdict::InTurn };
         }
@@ -538,14 +547,14 @@ impl Arrival {
         }
         if is_late {
             let limited = Some(SentBack::of(session, amount));
-            return match self.admission.note_sent_back(io.now, sqe, limited) {
+            return match self.admission.note_sent_back(io.now, slot, sqe, limited) {
                 true => Verdict::Later(send_back(io, session, charge.class, amount)),
                 false => Verdict::InTurn,
             };
         }
         let delay = retry_delay(io.now, session, write, io.settings.retry_delays);
         // A command that would return at once may as well wait here.
-        if delay == 0 || !self.admission.note_sent_back(io.now, sqe, None) {
+        if delay == 0 || !self.admission.note_sent_back(io.now, slot, sqe, None) {
             return Verdict::InTurn;
         }
         // A full queue keeps the limits busy: there is no time to make up for.
@@ -553,19 +562,13 @@ impl Arrival {
     }
 
     /// Returns whether the host would fail a command that waits, if it were sent back once more.
-    pub(crate) fn is_last_try(&self, now: Nanos, sqe: &Sqe) -> bool {
-        self.admission.is_last_try(now, sqe)
+    pub(crate) fn is_last_try(&self, slot: SlotId) -> bool {
+        self.admission.is_last_try(slot)
     }
 
-    /// Returns a copy of a command if any commands that were sent back have come again.
-    #[inline]
-    pub(crate) fn copy_of_returned(&self, sqe: &Sqe) -> Option<Sqe> {
-        self.admission.has_returned().then_some(*sqe)
-    }
-
-    /// Notes that a command was carried out.
-    pub(crate) fn carried_out(&mut self, now: Nanos, sqe: &Sqe) {
-        self.admission.carried_out(now, sqe);
+    /// Returns how many commands may be sent back now.
+    pub(crate) fn room_for_sent_back(&mut self, now: Nanos) -> usize {
+        self.admission.room(now)
     }
 
     /// Returns the status that sends a command back to its host, which has waited for as long as the
@@ -574,20 +577,15 @@ impl Arrival {
     pub(crate) fn send_back_overdue<D: Driver>(
         &mut self,
         io: &Context<D>,
-        sqe: &Sqe,
+        (slot, sqe): (SlotId, &Sqe),
         charge: &Charge,
         amount: Amount,
     ) -> Status {
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
         let limited = session.map(|session| SentBack::of(session, amount));
-        let known = self.admission.note_sent_back(io.now, sqe, limited);
+        self.admission.note_sent_back(io.now, slot, sqe, limited);
         match session {
-            Some(session) if known => send_back(io, session, charge.class, amount),
-            Some(session) => {
-                let delays = io.settings.retry_delays;
-                let delay = retry_delay(io.now, session, amount.write, delays);
-                refuse(io, session, charge.class, delay.max(1))
-            }
+            Some(session) => send_back(io, session, charge.class, amount),
             None => Status::COMMAND_INTERRUPTED.with_retry_delay(1),
         }
     }
@@ -599,10 +597,10 @@ impl Arrival {
     pub(crate) fn send_back_answered<D: Driver>(
         &mut self,
         io: &mut Context<D>,
-        sqe: &Sqe,
+        (slot, sqe): (SlotId, &Sqe),
     ) -> Status {
         const DELAY: u8 = 2;
-        self.admission.note_sent_back(io.now, sqe, None);
+        self.admission.note_sent_back(io.now, slot, sqe, None);
         let flow = self.charge_answer(io, sqe).and_then(|charge| charge.flow);
         if let Some(session) = flow.and_then(|flow| io.stages.arbiter.session_of(flow)) {
             session.postpone_retries(comes_again_by(io.now, io.settings.retry_delays, DELAY));

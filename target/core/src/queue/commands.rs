@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arbitration::arbiter::{Announced, EntryId};
 use arbitration::memory::{MemoryEntryId, MemoryGrant};
+use arbitration::overload::WAIT_MAX;
 use fabric::Nanos;
 use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::Status;
@@ -226,6 +227,8 @@ impl<D: Driver> State<D> {
 pub(crate) struct Command<D: Driver> {
     pub(crate) command: IoCommand,
     pub(crate) device: Arc<D::Device>,
+    /// The earliest time at which its host can have sent it.
+    pub(crate) sent: Nanos,
     pub(crate) arrived: Nanos,
     pub(crate) charge: Charge,
     /// Whether the command is charged to the limits of its session already, and does not wait for them: its host
@@ -523,8 +526,8 @@ impl<D: Driver> Commands<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }
 
-    /// Lists the commands that have waited longer than `wait_max` ns for a turn or a buffer, with no operation in
-    /// progress. A partly executed command gets twice the time, since its host would repeat it from the start.
+    /// Lists the commands that have waited longer than `wait_max` ns for a turn or a buffer, or longer than [`WAIT_MAX`]
+    /// with the time in the connection, with no operation in progress. A partly executed command gets twice the time, since its host would repeat it from the start.
     /// ([`Self::overdue_answers`] lists commands in [`State::AnswerTurn`].)
     pub(crate) fn overdue(&self, now: Nanos, wait_max: u64) -> Vec<SlotId> {
         use Kind::*;
@@ -537,18 +540,20 @@ impl<D: Driver> Commands<D> {
         }
         let is_overdue = |id: &SlotId| {
             let Some(slot) = self.slot(*id) else { return false };
-            let wait_max = match &slot.state {
+            let times = match &slot.state {
                 // The host has sent all requested data; the next R2T waits for its turn.
-                State::Filling(..) if slot.asked.is_none() => 2 * wait_max,
+                State::Filling(..) if slot.asked.is_none() => 2,
                 State::Filling(..) => return false,
                 // Its next slice is due.
                 State::Slicing(sliced) if sliced.has_begun() => return false,
-                State::SliceTurn(sliced, _) if sliced.has_begun() => 2 * wait_max,
-                _ if waits.contains(&slot.kind()) => wait_max,
+                State::SliceTurn(sliced, _) if sliced.has_begun() => 2,
+                _ if waits.contains(&slot.kind()) => 1,
                 _ => return false,
             };
-            let arrived = slot.command.as_ref().map(|command| command.arrived);
-            arrived.is_some_and(|arrived| now.ns_since(arrived) > wait_max)
+            slot.command.as_ref().is_some_and(|command| {
+                let (here, all) = (now.ns_since(command.arrived), now.ns_since(command.sent));
+                here > times * wait_max || all > times * WAIT_MAX
+            })
         };
         self.ids().filter(is_overdue).collect()
     }

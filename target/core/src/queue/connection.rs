@@ -80,8 +80,6 @@ pub(crate) struct Connection<D: Driver> {
     held_since: Option<Nanos>,
     /// Why no command is taken.
     paused: Option<Pause>,
-    /// Time since which commands of the connection were never all read, for want of room.
-    unread_since: Option<Nanos>,
     /// The host whose share of each turn the connection uses.
     host: HostTurn,
     receiver: Receiver,
@@ -141,7 +139,6 @@ impl<D: Driver> Connection<D> {
             held: Arrivals::<D>::default(),
             held_since: None,
             paused: None,
-            unread_since: None,
             host,
             receiver: Receiver::new(),
             sender: Sender::default(),
@@ -375,6 +372,7 @@ impl<D: Driver> Connection<D> {
             }
             io.turns.leave(before);
         }
+        queue.unread.entries = connected.entries;
         queue.transport.set_queue(connected.entries, connected.sq_flow_control);
         if is_io {
             queue.transport.set_in_capsule_data(io.settings.in_capsule_data);
@@ -430,7 +428,10 @@ impl<D: Driver> Connection<D> {
         match why {
             // The next send that ends resumes the connection.
             Pause::Unsent => {}
-            Pause::Room => io.agenda.paused.add(key),
+            Pause::Room => {
+                self.queue.unread.stop(io.now, self.queue.received);
+                io.agenda.paused.add(key);
+            }
             Pause::Turn if io.turns.wait(self.kind(), self.host, key) => {
                 // Alone in line, it goes on in this turn.
                 self.queue.send_soon(&mut io.agenda);
@@ -766,9 +767,8 @@ impl<D: Driver> Connection<D> {
     /// Returns for how many ns a command may wait. Input that the target has not read for some time contains
     /// commands too: the limit is lower by that time.
     fn wait_max(&mut self, now: Nanos) -> u64 {
-        let is_unread = matches!(self.paused, Some(Pause::Room));
-        self.unread_since = is_unread.then(|| self.unread_since.unwrap_or(now));
-        wait_max(self.unread_since.map_or(0, |since| now.ns_since(since)))
+        let is_stopped = matches!(self.paused, Some(Pause::Room));
+        wait_max(self.queue.unread.wait(now, is_stopped))
     }
 
     /// Returns the reason if the host is too slow with data that it owes (the rest of a PDU, or the data of an

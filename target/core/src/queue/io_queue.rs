@@ -111,6 +111,7 @@ impl<D: Driver> IoQueue<D> {
         sqe: &Sqe,
         data: CapsuleData<'_>,
     ) {
+        let sent = queue.unread.read(io.now);
         if io.draining {
             // The command stays unanswered: the host sends it again when it has connected again.
             return;
@@ -119,7 +120,7 @@ impl<D: Driver> IoQueue<D> {
             self.fabrics(queue, io, slot, sqe, data);
             return;
         }
-        match self.arrival.take(queue, io, sqe, &data) {
+        match self.arrival.take(queue, io, (slot, sqe), &data) {
             Ok(Arrived::Marked) => {
                 self.arrival.answer_in_turn(queue, io, slot, sqe, Status::SUCCESS, &data);
             }
@@ -138,7 +139,9 @@ impl<D: Driver> IoQueue<D> {
                     self.trace_at_once(queue, io, (slot, sqe), (class, bytes), is_held);
                 }
             }
-            Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),
+            Ok(Arrived::Accepted(command)) => {
+                self.enqueue(queue, io, slot, Command { sent, ..command }, &data);
+            }
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
             Err(status) => {
                 let status = self.completion.log_failure(io, sqe, status);
@@ -542,7 +545,6 @@ impl<D: Driver> IoQueue<D> {
         let (slot, result) = (job.origin.1, *result);
         let traced = queue.take_stamp(io.now, slot);
         queue.commands.release(slot);
-        let again = self.arrival.copy_of_returned(queue.transport.sqe_of(slot));
         let mut is_held = false;
         let data = match (job.held.take(), job.lease.take(), job.buffer.take()) {
             (Some(blocks), lease, _) => Some(TxData::Held(Leased::new(blocks, lease))),
@@ -559,10 +561,6 @@ impl<D: Driver> IoQueue<D> {
         }
         if let Some((stamp, sqe)) = traced {
             queue.trace_answer(io, (slot, status), &sqe, *stamp, is_held);
-        }
-        // A held answer may be sent back as well.
-        if let Some(sqe) = again.filter(|_| !is_held) {
-            self.arrival.carried_out(io.now, &sqe);
         }
         queue.send_soon(&mut io.agenda);
     }
@@ -604,14 +602,20 @@ impl<D: Driver> IoQueue<D> {
         if !self.arrival.has_acre() {
             return;
         }
-        let last_tries = |slot| self.arrival.is_last_try(io.now, queue.transport.sqe_of(slot));
+        // Without a place to count it, no command is sent back: the host might fail it.
+        let mut room = self.arrival.room_for_sent_back(io.now);
+        let mut stays = |slot| {
+            let stays = room == 0 || self.arrival.is_last_try(slot);
+            room -= usize::from(!stays);
+            stays
+        };
         let traffic = self.network.traffic();
         let overdue = traffic
-            .map(|traffic| traffic.take_overdue_replies(io.now, last_tries))
+            .map(|traffic| traffic.take_overdue_replies(io.now, &mut stays))
             .unwrap_or_default();
         for slot in overdue {
             let sqe = *queue.transport.sqe_of(slot);
-            let status = self.arrival.send_back_answered(io, &sqe);
+            let status = self.arrival.send_back_answered(io, (slot, &sqe));
             queue.transport.complete(slot, 0, status);
             if let (_, Some(answers)) = queue.parts_to_send() {
                 answers.forget(slot);
@@ -624,10 +628,12 @@ impl<D: Driver> IoQueue<D> {
             };
             let (charge, amount) = (*charge, Amount::new(command, device.format()));
             let sqe = *queue.transport.sqe_of(slot);
-            if self.arrival.is_last_try(io.now, &sqe) || !queue.withdraw(io, slot) {
+            let stays =
+                self.arrival.is_last_try(slot) || self.arrival.room_for_sent_back(io.now) == 0;
+            if stays || !queue.withdraw(io, slot) {
                 continue;
             }
-            let status = self.arrival.send_back_overdue(io, &sqe, &charge, amount);
+            let status = self.arrival.send_back_overdue(io, (slot, &sqe), &charge, amount);
             self.answer_withdrawn(queue, io, slot, status);
         }
     }
@@ -645,13 +651,14 @@ impl<D: Driver> IoQueue<D> {
         if io.now.ns_since(job.arrived) <= wait_max
             || queue.commands.slice_in_device(slot).is_some()
             || !self.arrival.has_acre()
-            || self.arrival.is_last_try(io.now, &job.sqe)
+            || self.arrival.is_last_try(slot)
+            || self.arrival.room_for_sent_back(io.now) == 0
         {
             return Some(job);
         }
         io.stages.give_back(&mut job, io.now, false);
         let amount = Amount::new(&job.command, job.device.format());
-        let status = self.arrival.send_back_overdue(io, &job.sqe, &job.charge, amount);
+        let status = self.arrival.send_back_overdue(io, (slot, &job.sqe), &job.charge, amount);
         queue.settle(io, slot, status);
         queue.send_soon(&mut io.agenda);
         None
