@@ -215,6 +215,16 @@ fn a_reservation_beside_best_effort_is_predicted_on_a_device_that_was_measured()
             let profile_path = profile.to_string_lossy();
             let address = target.address.to_string();
             let measure = ["sim", "profile", &format!("{NQN}/1"), "--address", &address];
+            let other = [("other", None, "depth=1,bs=4k")];
+            let mut bench = target.bench(&other)?;
+            target.wait(&other, &BTreeMap::new())?;
+            let writes = [&measure[..], &["--writes"]].concat();
+            let refused = target.daemon.command(&writes).output()?;
+            bench.kill()?;
+            bench.wait()?;
+            let says = String::from_utf8_lossy(&refused.stderr);
+            let is_refused = !refused.status.success() && says.contains("is in use by");
+            ensure!(is_refused, "writes beside another host: {says}");
             let measure = [&measure[..], &["--time", "1500ms", "--write", &profile_path]].concat();
             let output = e2e::output(&mut target.daemon.command(&measure))?;
             println!("{output}");

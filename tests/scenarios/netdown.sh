@@ -86,6 +86,14 @@ step "nor after the target was killed"
 target_kill
 target_start
 takes_disk 'was connected before sluiced started [0-9]+ (s|min) ago, did not shut down,'
+target_kill
+cp $CONFIG /tmp/open
+sed -i "s/^nqn = \"$T1\"/&\nrequire_authentication = true/" $CONFIG
+target_start
+contains "the log" "$(cat /run/sluiced-$STARTS.log)" "authentication is required.*$HOST_NQN|$HOST_NQN.*authentication is required"
+cp /tmp/open $CONFIG
+target_kill
+target_start
 
 step "it is free once the host has shut down"
 network_up

@@ -134,6 +134,18 @@ impl Service {
         of.copied().filter(|id| refused.contains(id) || limited(id)).collect()
     }
 
+    /// Returns whether the target has neither a secret nor a TLS key of a host, apart from keys of the kernel's keyring.
+    #[must_use]
+    pub fn has_no_key(&self, host: &str) -> bool {
+        self.gate.secrets(host).is_none() && !self.channels.has_key(host)
+    }
+
+    /// Returns whether a connection is over TLS.
+    #[must_use]
+    pub fn is_over_tls(&self, connection: ConnectionId) -> bool {
+        self.channels.names(connection).is_some()
+    }
+
     /// Applies the present rights of hosts to a subsystem's controllers, and notifies the hosts of namespaces that they
     /// see differently.
     pub(super) fn settle_rights(&mut self, nqn: &str) {

@@ -38,6 +38,13 @@ pub(crate) enum Unproved {
     },
     /// The secrets or TLS keys of a host that no subsystem allows, by its NQN.
     Unallowed(String),
+    /// A host that a subsystem lists, and whose last secret or TLS key is gone.
+    Opened {
+        /// Its NQN.
+        host: String,
+        /// The subsystem's NQN.
+        subsystem: String,
+    },
 }
 
 impl fmt::Display for Unproved {
@@ -63,19 +70,38 @@ impl fmt::Display for Unproved {
                  NQN, allow it (sluice host add SUBSYSTEM {host}), or remove its keys (sluice host \
                  key remove {host})"
             ),
+            Self::Opened { host, subsystem } => write!(
+                f,
+                "host {host} has no secret and no TLS key any more, and anyone could connect to {subsystem} under its \
+                 NQN: give it one (sluice host key set), remove it (sluice host remove {subsystem} {host}), or set \
+                 require_authentication"
+            ),
         }
     }
 }
 
-/// Returns the keys that `before` does not have, of hosts that no subsystem allows: their NQNs are mistyped, or
-/// the hosts must be allowed first.
-pub(crate) fn newly_unallowed(
-    config: &Config,
-    before: &HostKeys,
-    keys: &HostKeys,
-) -> Vec<Unproved> {
+/// Returns the reasons for which a reload does not take `keys` in place of those `before`: a new one is of a host that
+/// no subsystem allows, so that its NQN is mistyped, or the host must be allowed first. Or the last one of a host goes,
+/// and anyone could connect under its NQN.
+pub(crate) fn new(config: &Config, before: &HostKeys, keys: &HostKeys) -> Vec<Unproved> {
     let mut found = unallowed(keys, &Allowed::in_config(config));
     found.retain(|one| matches!(one, Unproved::Unallowed(host) if !before.contains_key(host)));
+    for host in before.keys().filter(|host| !keys.contains_key(*host)) {
+        let opens = |subsystem: &&Subsystem| {
+            let is_listed = subsystem.hosts.iter().any(|listed| listed.nqn == *host);
+            let required = config.target.require_authentication || subsystem.require_authentication;
+            let is_open = |listener: &Listener| {
+                let tls =
+                    listener.transport == Transport::Tcp && listener.tls == SecureChannel::Required;
+                serves(listener, subsystem) && !listener.require_authentication && !tls
+            };
+            is_listed && !required && config.listeners.iter().any(is_open)
+        };
+        found.extend(config.subsystems.iter().find(opens).map(|subsystem| {
+            let (host, subsystem) = (host.clone(), subsystem.nqn.clone());
+            Unproved::Opened { host, subsystem }
+        }));
+    }
     found
 }
 
@@ -186,9 +212,13 @@ fn keyring(config: &Config) -> Option<Unproved> {
 
 /// Returns whether a listener admits hosts with TLS keys to a subsystem without TLS.
 fn lets_in(listener: &Listener, subsystem: &Subsystem) -> bool {
-    let served = listener.subsystems.as_ref().is_none_or(|served| served.contains(&subsystem.nqn));
     let without = listener.transport == Transport::Rdma || listener.tls == SecureChannel::Off;
-    served && without && !listener.discovery_only
+    serves(listener, subsystem) && without
+}
+
+fn serves(listener: &Listener, subsystem: &Subsystem) -> bool {
+    let served = listener.subsystems.as_ref().is_none_or(|served| served.contains(&subsystem.nqn));
+    served && !listener.discovery_only
 }
 
 /// Writes warnings, a line for each of the first ones and one for the rest.
@@ -286,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_a_secret_that_no_subsystem_allows_is_named_with_the_remedies() {
+    fn host_with_a_secret_that_no_subsystem_allows_is_named() {
         let said = |rest: &str| {
             let text = format!(
                 "[[subsystem]]\nnqn = \"{OWN}\"\nhosts = [\"nqn.2026-01.io.x:h0\"]\n{rest}"

@@ -1,4 +1,5 @@
-//! The file systems of namespaces' and regions' files: the space that the files may still take, and the free space.
+//! The file systems of namespaces' and regions' files: the space that the files may still take, and the free space. The
+//! same for namespaces and regions in memory.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +11,10 @@ use sluice_config::{Backend, Config, RegionConfig};
 use crate::serve::engine::FileSystem;
 use crate::sys::words::coarse_size;
 
-/// A file that takes space as hosts write to it.
+/// The device number and the mount of content in memory.
+const MEMORY: (u64, &str) = (u64::MAX, "memory");
+
+/// A file, or content in memory, that takes space as hosts write to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SparseFile {
     /// The device number of its file system.
@@ -23,19 +27,28 @@ pub(crate) struct SparseFile {
 
 impl SparseFile {
     /// Looks at a namespace's file, or at the folder in which it is created. `None` where the namespace
-    /// takes no space of a file system, or nothing is there.
+    /// takes no space, or nothing is there.
     pub(crate) fn of(backend: &Backend, read_only: bool) -> Option<Self> {
         match backend {
             Backend::File { path, size, create, .. } | Backend::Pmem { path, size, create, .. } => {
                 Self::at(path, *size, *create).filter(|_| !read_only)
             }
+            Backend::Memory { size, .. } => Some(Self::in_memory(*size)).filter(|_| !read_only),
             _ => None,
         }
     }
 
     /// Looks at a region's file in the same way.
     pub(crate) fn of_region(region: &RegionConfig) -> Option<Self> {
-        Self::at(region.path.as_ref()?, region.size, region.create).filter(|_| !region.read_only)
+        let file = match &region.path {
+            Some(path) => Self::at(path, region.size, region.create),
+            None => region.size.map(Self::in_memory),
+        };
+        file.filter(|_| !region.read_only)
+    }
+
+    fn in_memory(size: u64) -> Self {
+        Self { device: MEMORY.0, path: PathBuf::new(), may_take: size }
     }
 
     fn at(path: &Path, size: Option<u64>, create: bool) -> Option<Self> {
@@ -57,16 +70,35 @@ impl SparseFile {
 struct Free {
     mount: PathBuf,
     bytes: u64,
+    /// Bytes of the content that are taken already.
+    taken: u64,
+}
+
+/// Looks at this machine's memory. The process's whole memory counts as content of disks.
+fn free_memory() -> Option<Free> {
+    let told = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let own = std::fs::read_to_string("/proc/self/status").ok()?;
+    let bytes = kibibytes(&told, "MemAvailable:")?;
+    Some(Free { mount: MEMORY.1.into(), bytes, taken: kibibytes(&own, "VmRSS:")? })
+}
+
+/// Reads a line of a file of `/proc` that has an amount in kB. Returns bytes.
+pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Looks at the file system with a device number that a file or folder is on.
 fn free_at(path: &Path, device: u64) -> Option<Free> {
+    if device == MEMORY.0 {
+        return free_memory();
+    }
     let path = path.canonicalize().ok()?;
     let told = statvfs(&path).ok()?;
     let bytes = told.blocks_available().saturating_mul(told.fragment_size());
     let inside = |path: &&Path| std::fs::metadata(path).is_ok_and(|found| found.dev() == device);
     let mount = path.ancestors().take_while(inside).last().unwrap_or(&path).to_owned();
-    Some(Free { mount, bytes })
+    Some(Free { mount, bytes, taken: 0 })
 }
 
 /// Adds up the space that files may still take on each file system, and compares it with the free space.
@@ -87,7 +119,8 @@ fn sum_with(
         *sum = sum.saturating_add(may_take);
     }
     let looked = all.into_iter().filter_map(|(device, (path, files, may_take))| {
-        let Free { mount, bytes: free } = look(&path, device)?;
+        let Free { mount, bytes: free, taken } = look(&path, device)?;
+        let may_take = may_take.saturating_sub(taken);
         let overcommit = may_take.saturating_sub(free);
         let mount = mount.display().to_string();
         Some(FileSystem { mount, files, may_take, free, overcommit })
@@ -100,14 +133,20 @@ fn sum_with(
 /// Returns a warning if a file system is overcommitted.
 pub(crate) fn warning(of: &FileSystem) -> Option<String> {
     let FileSystem { mount, files, may_take, free, overcommit } = of;
+    let (may_take, free) = (coarse_size(*may_take), coarse_size(*free));
+    if mount == MEMORY.1 && *overcommit > 0 {
+        return Some(format!(
+            "memory is overcommitted: {files} namespaces and regions in memory may still take {may_take}, and {free} \
+             are free; once it is full, Linux ends the daemon, and their content is lost: watch \
+             sluicegate_file_system_overcommit_bytes, and shrink or remove some in time"
+        ));
+    }
     let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
     (*overcommit > 0).then(|| {
         format!(
-            "file system {mount} is overcommitted: {files} of namespaces and regions may still take {}, and {} are \
-             free; writes fail with Capacity Exceeded once it is full: watch \
-             sluicegate_file_system_overcommit_bytes, and add space or shrink namespaces in time",
-            coarse_size(*may_take),
-            coarse_size(*free),
+            "file system {mount} is overcommitted: {files} of namespaces and regions may still take {may_take}, and \
+             {free} are free; writes fail with Capacity Exceeded once it is full: watch \
+             sluicegate_file_system_overcommit_bytes, and add space or shrink namespaces in time"
         )
     })
 }
@@ -144,7 +183,8 @@ mod tests {
     fn of(files: &[(u64, u64)]) -> Vec<FileSystem> {
         let file = |&(device, may_take)| SparseFile { device, path: PathBuf::new(), may_take };
         let look = |_: &Path, device| {
-            Some(Free { mount: format!("/srv/{device}").into(), bytes: 10 * GIB })
+            let mount = format!("/srv/{device}").into();
+            Some(Free { mount, bytes: 10 * GIB, taken: 0 })
         };
         sum_with(files.iter().map(file), look)
     }
@@ -190,6 +230,25 @@ mod tests {
         assert_eq!(SparseFile::of_region(region).map(|file| file.may_take), Some(GIB - taken));
         let found = sum(SparseFile::of(&backend(None, false), false));
         assert!(path.canonicalize().unwrap().starts_with(&found[0].mount) && found[0].free > 0);
+    }
+
+    #[test]
+    fn content_in_memory_counts_together() {
+        let backend = |size| Backend::Memory { size, block_size: 4096 };
+        let of = |sizes: &[u64]| {
+            let disks = sizes.iter().filter_map(|size| SparseFile::of(&backend(*size), false));
+            let region = RegionConfig { size: Some(1 << 50), ..RegionConfig::default() };
+            sum(disks.chain(SparseFile::of_region(&region)))
+        };
+        let found = of(&[4096, 1 << 50]);
+        let [FileSystem { mount, files: 3, overcommit, .. }] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert!(mount == "memory" && *overcommit > 1 << 50, "{found:?}");
+        assert!(warning(&found[0]).unwrap().contains("3 namespaces and regions in memory"));
+        let small = sum(SparseFile::of(&backend(4096), false));
+        assert_eq!((small[0].may_take, warning(&small[0])), (0, None), "the process has more");
+        assert_eq!(SparseFile::of(&backend(1 << 50), true), None, "nobody writes");
     }
 
     #[test]

@@ -194,7 +194,9 @@ impl Found {
         let buffers = config.target.io_memory.saturating_mul(config.target.cores.len() as u64);
         let wanted = namespaces.saturating_add(buffers);
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        if let Some(there) = memory_total(&text).filter(|there| wanted > *there) {
+        if let Some(there) =
+            file_systems::kibibytes(&text, "MemTotal:").filter(|there| wanted > *there)
+        {
             self.lacks.push(format!(
                 "memory namespaces, regions and `io_memory` may take {} together, and this machine has {}",
                 format_size(wanted),
@@ -267,12 +269,6 @@ impl Found {
         }
         Ok(())
     }
-}
-
-/// Returns the machine's memory in bytes, from `/proc/meminfo`.
-fn memory_total(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Checks that this process's effective user may use a path.

@@ -10,6 +10,7 @@ use super::*;
 use crate::control::api::test_engine::TestEngine;
 use crate::control::api::{Control, Server};
 use crate::control::store::{Live, MemoryStore};
+use crate::disks::file_systems::kibibytes;
 
 /// The lines before a subsystem's first namespace, and before another one.
 const SUBSYSTEM: &str = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n";
@@ -216,8 +217,8 @@ fn the_folders_of_the_state_and_of_the_control_socket_can_be_written() {
 fn memory_that_may_be_taken_is_there() {
     let place = Place::new();
     lacks(&place.namespace("backend = \"memory\"\nsize = \"4 TiB\""), "this machine has");
-    assert_eq!(memory_total("MemFree: 1 kB\nMemTotal:       16384 kB\n"), Some(16 << 20));
-    assert_eq!(memory_total(""), None);
+    assert_eq!(kibibytes("MemFree: 1 kB\nMemTotal:       16384 kB\n", "MemTotal:"), Some(16 << 20));
+    assert_eq!(kibibytes("", "MemTotal:"), None);
 }
 
 #[test]

@@ -16,12 +16,12 @@ use std::time::Duration;
 use anyhow::Context;
 use fabric::Nanos;
 use fabric::controller::Service;
-use sluice_config::{Backend, Config, Namespace, derived_uuid, format_size};
+use sluice_config::{Backend, Config, Namespace, Subsystem, derived_uuid, format_size};
 
 use crate::control::store::{Place, Remembered, Seen, Unstored};
 use crate::control::unproved;
 use crate::disks::backings::{Backings, Occasion};
-use crate::serve::engine::Engine;
+use crate::serve::engine::{Engine, Loss};
 use crate::serve::gauges::ReactorGauges;
 use crate::serve::host_keys::HostKeys;
 use crate::serve::shared::Shared;
@@ -120,6 +120,7 @@ impl Runtime {
         self.shared.pmem.begin(&self.namespaces, &config.pmem.regions);
         self.namespaces.survey(true);
         self.report_lost_disks(config);
+        self.report_keyless_hosts(config);
         // The identities and states are kept before the first host comes.
         let backings = &self.namespaces.backings;
         backings.keep_or_warn();
@@ -147,6 +148,29 @@ impl Runtime {
                     ?hosts,
                     "{what}: hosts that did not shut down may come back to it, and lose data; to keep it, restore \
                      its entry in the configuration file, and restart"
+                );
+            }
+        }
+    }
+
+    /// Logs the hosts that did not shut down, and can no longer connect because they must authenticate and have no key. A
+    /// reload refuses this; a start cannot ask.
+    fn report_keyless_hosts(&self, config: &Config) {
+        let is_required = |subsystem: &&Subsystem| {
+            config.target.require_authentication || subsystem.require_authentication
+        };
+        // The hosts with keys in a keyring are not known.
+        let subsystems = config.subsystems.iter().filter(|_| config.target.keyring.is_none());
+        for Subsystem { nqn, .. } in subsystems.filter(is_required) {
+            let lost = self.hosts_hurt(&Loss::Authentication(nqn)).lost;
+            let hosts: BTreeSet<&str> = lost.iter().map(|lost| lost.host.as_str()).collect();
+            if !hosts.is_empty() {
+                tracing::error!(
+                    subsystem = nqn,
+                    ?hosts,
+                    "authentication is required, and these hosts have neither a secret nor a TLS key: they did not shut \
+                     down, and lose their disks when they connect again; store their secrets (sluice host key set) and \
+                     reload, or take require_authentication out and restart"
                 );
             }
         }

@@ -19,6 +19,7 @@ fn a_connected_host_and_a_lost_one_are_named_wherever_they_would_lose_something(
         Loss::Namespace(NQN, 1),
         Loss::Size(NQN, 1, Some(32 << 20)),
         Loss::Listener(Endpoint::tcp(address)),
+        Loss::Authentication(NQN),
         access(false, &[]),
     ];
     let spared = [

@@ -10,6 +10,7 @@ use super::{Control, Reloaded};
 use crate::control::reload::Change;
 use crate::control::store::differences;
 use crate::control::unproved;
+use crate::serve::host_keys::HostKeys;
 
 /// The name of the configuration in messages about its lines.
 const NAME: &str = "the configuration";
@@ -36,10 +37,10 @@ impl Control {
             objects: differences(live.current(), &next).into_iter().map(shown).collect(),
         };
         if asked.check {
-            told.warnings.extend(self.refusals(&changes, &next));
+            told.warnings.extend(self.refusals(&changes, &next, &HostKeys::new()));
             return Ok(told);
         }
-        self.unless_harmful(asked.force, &changes, &next)?;
+        self.unless_harmful(asked.force, &changes, &next, &HostKeys::new())?;
         let stored = live.take_as_changes(next)?;
         self.make(&mut live, stored, &changes)?;
         self.settle_identities(&live);

@@ -47,6 +47,11 @@ pub(crate) fn refusal(loss: &Loss<'_>, hosts: &HurtHosts) -> String {
             };
             (format!("region {}", region.name), consequence)
         }
+        Loss::Authentication(nqn) => {
+            let consequence = "without a secret or a TLS key they could not connect again after the next \
+                               interruption (sluice host key set)";
+            (format!("subsystem {nqn}"), consequence)
+        }
         Loss::Access { nqn, .. } => {
             let consequence =
                 "they would lose its disks, some of them, or the right to write to them";

@@ -65,3 +65,29 @@ fn keys_of_hosts_that_nobody_allows_and_a_folder_that_cannot_be_read_are_problem
     let unread = "secrets of hosts: cannot read ";
     assert!(matches!(&told[..], [one] if one.starts_with(unread)), "{told:?}");
 }
+
+#[test]
+fn host_without_its_last_key_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let listed = format!("hosts = {:?}", [host(1)]);
+    let listener = "[[listener]]\naddress = \"127.0.0.1:4420\"";
+    for (lines, is_open) in [
+        (format!("{listed}\n{listener}"), true),
+        (format!("{listed}\nrequire_authentication = true\n{listener}"), false),
+        (format!("{listed}\n{listener}\nrequire_authentication = true"), false),
+        (format!("{listed}\n{listener}\ntls = \"required\""), false),
+        (format!("{listed}\n{listener}\ndiscovery_only = true"), false),
+        (listed, false),
+        (listener.to_owned(), false),
+    ] {
+        let rig = rig(folder.path(), &lines);
+        *rig.engine.host_keys.lock().unwrap() = [key_file(&host(1), true, false)].into();
+        if is_open {
+            let words = "anyone could connect to nqn.2026-01.io.x:s0 under its NQN";
+            rig.refuses("reload", json!({}), "refused", words);
+            assert_eq!(rig.engine.host_keys.lock().unwrap().len(), 1, "the key counts");
+        }
+        rig.call("reload", json!({"force": is_open}));
+        assert!(rig.engine.host_keys.lock().unwrap().is_empty(), "{lines}");
+    }
+}

@@ -14,6 +14,7 @@ use super::parameters::read;
 use super::protocol::{ErrorKind, Failure};
 use crate::control::store::{Difference, Live, LiveObjects, ObjectId, differences, edit};
 use crate::control::unproved;
+use crate::serve::host_keys::HostKeys;
 use crate::sys::access;
 use crate::sys::sync::lock;
 use crate::sys::words::list;
@@ -100,7 +101,7 @@ impl Control {
         let names = names(&live.differences());
         let next = live.without_changes()?;
         let changes = self.changes_to(live, &next.config);
-        self.unless_harmful(force, &changes, &next.config)?;
+        self.unless_harmful(force, &changes, &next.config, &HostKeys::new())?;
         if self.is_dry_run() {
             return Err(self.planned(live, &changes, &next.config));
         }
@@ -119,7 +120,7 @@ impl Control {
         let mut next = live.current().clone();
         assign(&mut next)?;
         let changes = self.changes_to(live, &next);
-        self.unless_harmful(force, &changes, &next)?;
+        self.unless_harmful(force, &changes, &next, &HostKeys::new())?;
         if self.is_dry_run() {
             return Err(self.planned(live, &changes, &next));
         }

@@ -65,19 +65,19 @@ impl Control {
         let mut told = look.told();
         told.warnings.extend(look.unproved(&keys));
         told.warnings.extend(self.key_refusals(&look, &keys));
-        told.warnings.extend(self.refusals(&look.changes, &look.next.config));
+        told.warnings.extend(self.refusals(&look.changes, &look.next.config, &keys));
         Ok(told)
     }
 
     /// Returns the reasons why a reload does not take new keys, in words: their hosts could connect without them.
     fn key_refusals(&self, look: &Look, keys: &HostKeys) -> Vec<String> {
-        let found = unproved::newly_unallowed(&look.next.config, &self.engine().host_keys(), keys);
+        let found = unproved::new(&look.next.config, &self.engine().host_keys(), keys);
         found.iter().map(|one| format!("{one}; --force reloads without that")).collect()
     }
 
     /// Returns the losses of hosts by changes that lead to `to`, in words.
-    pub(super) fn refusals(&self, changes: &[Change], to: &Config) -> Vec<String> {
-        let losses = harm(self.engine(), changes, to);
+    pub(super) fn refusals(&self, changes: &[Change], to: &Config, keys: &HostKeys) -> Vec<String> {
+        let losses = harm(self.engine(), changes, to, keys);
         losses.iter().map(|(loss, hosts)| refusal(loss, hosts)).collect()
     }
 
@@ -90,8 +90,9 @@ impl Control {
         force: bool,
         changes: &[Change],
         to: &Config,
+        keys: &HostKeys,
     ) -> Result<(), Failure> {
-        let refusals = if force { Vec::new() } else { self.refusals(changes, to) };
+        let refusals = if force { Vec::new() } else { self.refusals(changes, to, keys) };
         match refusals.is_empty() {
             true => Ok(()),
             false => Err(Failure::new(ErrorKind::Refused, refusals.join("\n"))),
@@ -133,10 +134,10 @@ impl Control {
     fn reload_now(&self, force: bool) -> Result<Reloaded, Failure> {
         let mut live = self.live();
         let look = self.look(&live)?;
-        self.unless_harmful(force, &look.changes, &look.next.config)?;
-        let mut told = look.told();
         // Read first: a fault in them leaves everything as it is.
         let keys = self.engine().read_host_keys()?;
+        self.unless_harmful(force, &look.changes, &look.next.config, &keys)?;
+        let mut told = look.told();
         let refusals = if force { Vec::new() } else { self.key_refusals(&look, &keys) };
         if !refusals.is_empty() {
             return Err(Failure::new(ErrorKind::Refused, refusals.join("\n")));

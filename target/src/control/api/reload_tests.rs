@@ -193,6 +193,9 @@ fn what_connected_hosts_would_lose_is_refused_with_their_names() {
     rig.edit(&FILE.replace("nsid = 1", "nsid = 2"));
     rig.engine.add_hurt(&Loss::Namespace(NQN, 1), &host(4));
     refused(&host(4));
+    rig.edit(&FILE.replace("[[subsystem]]", "[[subsystem]]\nrequire_authentication = true"));
+    rig.engine.add_hurt(&Loss::Authentication(NQN), &host(5));
+    refused(&host(5));
     // Only the access after all changes counts.
     let h0 = [AllowedHost::from(host(0))];
     rig.edit(&FILE.replace("hosts = [\"nqn.2026-01.io.x:h0\"]", "allow_any_host = true"));

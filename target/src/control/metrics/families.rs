@@ -263,12 +263,12 @@ impl<'a> Families<'a> {
         for (name, help, pick) in [
             (
                 "file_system_free",
-                "Free space of a file system that files of namespaces and regions are on",
+                "Free space of a file system that files of namespaces and regions are on, or of memory",
                 (|of| of.free) as Pick<FileSystem>,
             ),
             (
                 "file_system_overcommit",
-                "Space that files of namespaces and regions may still take beyond the free space",
+                "Space that namespaces and regions may still take beyond the free space",
                 |of| of.overcommit,
             ),
         ] {

@@ -7,12 +7,15 @@ use sluice_config::Config;
 use super::change::Change;
 use super::regions::named;
 use crate::serve::engine::{Engine, HurtHosts, Loss};
+use crate::serve::host_keys::HostKeys;
 
-/// Returns the losses of hosts by the changes that lead to `to`, with the hosts.
+/// Returns the losses of hosts by the changes that lead to `to`, with the hosts. `keys` are new keys of hosts, which come
+/// with these changes.
 pub(crate) fn harm<'a>(
     engine: &dyn Engine,
     changes: &'a [Change],
     to: &'a Config,
+    keys: &HostKeys,
 ) -> Vec<(Loss<'a>, HurtHosts)> {
     let mut permissions = BTreeSet::new();
     let mut all = Vec::new();
@@ -27,6 +30,14 @@ pub(crate) fn harm<'a>(
             | Change::SetHost { nqn, .. }
             | Change::AnyHost(nqn, false) => {
                 permissions.insert(nqn.as_str());
+                continue;
+            }
+            Change::RequireAuthentication(nqn, true) => {
+                let loss = Loss::Authentication(nqn);
+                let mut hosts = engine.hosts_hurt(&loss);
+                hosts.connected.retain(|host| !keys.contains_key(host));
+                hosts.lost.retain(|lost| !keys.contains_key(&lost.host));
+                all.push((loss, hosts));
                 continue;
             }
             Change::Regions { from, to } => {

@@ -34,6 +34,8 @@ pub enum Loss<'a> {
     Listener(Endpoint),
     /// A region of persistent memory that becomes another one, or without that goes away.
     Region(&'a RegionConfig, Option<&'a RegionConfig>),
+    /// The permission to connect to a subsystem, by its NQN, without authentication.
+    Authentication(&'a str),
     /// The permission to use a subsystem, for hosts that could not have connected with these settings; and
     /// namespaces, or the right to write to them, for the other hosts.
     Access {

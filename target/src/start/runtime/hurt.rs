@@ -41,6 +41,13 @@ pub(super) fn hosts(
                 |service, lost| is_named(service, &lost.path.listener),
             )
         }
+        Loss::Authentication(nqn) => users(
+            shared,
+            |service, c| {
+                c.subsystem == nqn && service.has_no_key(c.host) && !service.is_over_tls(c.admin)
+            },
+            |service, lost| lost.path.subsystem == nqn && service.has_no_key(&lost.path.host),
+        ),
         Loss::Access { nqn, any, hosts } => {
             let hurt = shared.with_service(|service| service.hurt_by(nqn, any, hosts));
             users(

@@ -147,7 +147,7 @@ fn status(folder: &Path) -> anyhow::Result<()> {
     paths.sort();
     program::print_line(format_args!(
         "{:<40} {:>11} {:>12}  ENFORCED",
-        "SESSION", "OPERATIONS", "PAYLOAD KiB"
+        "SESSION", "COMMANDS", "PAYLOAD KiB"
     ))?;
     for path in paths.iter().filter(|path| path.extension().is_some_and(|end| end == POOL)) {
         let pool = match Pool::attach(path) {

@@ -64,6 +64,9 @@ pub(crate) enum KeyAction {
     Remove {
         /// The host's NQN
         host: String,
+        /// Remove them even where the daemon reads another folder
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -130,92 +133,109 @@ pub(super) fn run(
                 "the target has the host's secret: make one of its own for it"
             );
             let tls_key = tls_key.as_deref().map(read_tls_key).transpose()?;
-            let warning = checked(ask, &place.folder, host, *force)?;
+            let warning = checked(ask, place, host, (true, *force))?;
             let path = set(&place.folder, host, (pair, tls_key), *beside)?;
             let path = path.display();
             let text = format!("{path}: `sluice reload` makes the target take it\n{warning}");
             Ok(Zeroizing::new(text))
         }
-        KeyAction::Remove { host, place } => remove(&place.folder, host).map(Zeroizing::new),
+        KeyAction::Remove { host, force, place } => {
+            let found = find(&place.folder, host)?;
+            let (path, _) = found.with_context(|| {
+                let folder = place.folder.display();
+                format!("{host} has no secret in {folder}; name another folder with --folder")
+            })?;
+            let warning = checked(ask, place, host, (false, *force))?;
+            let path_name = path.display();
+            fs::remove_file(&path).with_context(|| format!("cannot remove {path_name}"))?;
+            let text = format!(
+                "{path_name}: removed; `sluice reload` makes the target forget it\n{warning}"
+            );
+            Ok(Zeroizing::new(text))
+        }
     }
 }
 
-/// Asks the daemon whether it reads this folder, and whether a subsystem allows the host. Returns
-/// warnings, a line for each.
+/// Asks the daemon whether it reads this folder, and where a secret is stored, whether a subsystem allows the host.
+/// Returns warnings, a line for each.
 ///
 /// # Errors
-/// The daemon would not use the host's secret, and that is not forced.
+/// The change would have no effect on the daemon, and that is not forced.
 fn checked(
     ask: impl FnOnce(&Request) -> Result<Value, Failure>,
-    folder: &Path,
+    Place { folder }: &Place,
     host: &str,
-    force: bool,
+    (stores, force): (bool, bool),
 ) -> Result<String> {
     let asked = params::OfHost { host: Some(host.to_owned()) };
     let unasked = |failure: &Failure| {
         [NO_DAEMON, PERMISSION, UNKNOWN_METHOD].contains(&failure.kind.as_str())
     };
-    let (doubts, more) = match ask(&Request::of::<call::HostKeys>(&asked)) {
+    let (mut doubts, mut more) = (Vec::new(), Vec::new());
+    match ask(&Request::of::<call::HostKeys>(&asked)) {
         Ok(answer) => {
             let answer: HostKeys = serde_json::from_value(answer)?;
+            doubts.extend(folder_doubt(&answer, folder));
             let why = answer.unreadable.as_ref().filter(|_| !answer.unreadable_folder);
-            let faulty =
-                why.map(|why| format!("the daemon could not read the secrets of hosts: {why}"));
-            let row = answer.hosts.iter().find(|row| row.host == host);
-            let unlisted = row.is_some_and(|row| row.allowed && !row.listed).then(|| {
-                format!(
-                    "no subsystem lists {host}, and one allows any host: the secret has no effect if the NQN is \
-                     mistyped"
-                )
-            });
-            let more = faulty.into_iter().chain(unlisted).collect();
-            (doubts(&answer, folder, host), more)
-        }
-        Err(failure) if unasked(&failure) => {
-            let more = format!(
-                "nobody checked that the daemon reads this folder and that a subsystem allows the \
-                 host: {failure}"
+            more.extend(
+                why.map(|why| format!("the daemon could not read the secrets of hosts: {why}")),
             );
-            (Vec::new(), vec![more])
+            if stores {
+                doubts.extend(host_doubt(&answer, host));
+                let row = answer.hosts.iter().find(|row| row.host == host);
+                more.extend(row.is_some_and(|row| row.allowed && !row.listed).then(|| {
+                    format!(
+                        "no subsystem lists {host}, and one allows any host: the secret has no effect if the NQN \
+                         is mistyped"
+                    )
+                }));
+            }
         }
-        Err(failure) => (vec![failure.message], Vec::new()),
-    };
+        Err(failure) if unasked(&failure) => more.push(format!(
+            "nobody checked that the daemon reads this folder and that a subsystem allows the host: {failure}"
+        )),
+        Err(failure) => doubts.push(failure.message),
+    }
     if !doubts.is_empty() && !force {
-        let message = format!("{}; --force stores it all the same", doubts.join("\n"));
+        let verb = if stores { "stores" } else { "removes" };
+        let message = format!("{}; --force {verb} it all the same", doubts.join("\n"));
         return Err(Failure::new(REFUSED, message).into());
     }
     Ok(doubts.iter().chain(&more).map(|warning| format!("Warning: {warning}\n")).collect())
 }
 
-/// Lists the reasons for which the daemon would not use a secret of the host in this folder, with remedies.
-fn doubts(daemon: &HostKeys, folder: &Path, host: &str) -> Vec<String> {
-    let mut doubts = Vec::new();
+/// Returns the reason for which the daemon does not read secrets in this folder, with the remedy.
+fn folder_doubt(daemon: &HostKeys, folder: &Path) -> Option<String> {
     match &daemon.folder {
-        None => doubts.push(format!(
+        None => Some(format!(
             "the daemon reads no folder with secrets: set host_keys = \"{}\" in [target] of its \
              configuration, and restart it",
             absolute(folder).display()
         )),
-        Some(read) if absolute(Path::new(read)) != absolute(folder) => doubts.push(format!(
+        Some(read) if absolute(Path::new(read)) != absolute(folder) => Some(format!(
             "the daemon reads secrets in {read}, not in {}: use --folder {read}",
             folder.display()
         )),
-        Some(read) if daemon.unreadable_folder => doubts.push(format!(
+        Some(read) if daemon.unreadable_folder => Some(format!(
             "{}: make the folder the daemon's (install -d -m 700 -o sluicegate {read})",
             daemon
                 .unreadable
                 .as_deref()
                 .unwrap_or("the daemon cannot read its folder with secrets")
         )),
-        Some(_) => {}
+        Some(_) => None,
     }
-    if !daemon.hosts.iter().any(|known| known.host == host && known.allowed) {
-        doubts.push(format!(
+}
+
+/// Returns the reason for which the daemon has no use for a secret of the host, with the remedy.
+fn host_doubt(daemon: &HostKeys, host: &str) -> Option<String> {
+    let is_allowed = daemon.hosts.iter().any(|known| known.host == host && known.allowed);
+    (!is_allowed).then(|| {
+        format!(
             "no subsystem allows {host}: correct the NQN, or allow it first (sluice host add SUBSYSTEM \
              {host})"
-        ));
-    }
-    doubts
+        )
+    })
 }
 
 /// Returns the path without links where it exists, and from the root in any case.
@@ -336,14 +356,6 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(&new, path)
 }
 
-fn remove(folder: &Path, host: &str) -> Result<String> {
-    let Some((path, _)) = find(folder, host)? else {
-        bail!("{host} has no secret in {}; name another folder with --folder", folder.display());
-    };
-    fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-    Ok(format!("{}: removed; `sluice reload` makes the target forget it\n", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
@@ -394,8 +406,21 @@ mod tests {
             set_secret(&folder, "nqn.2026-01.io.x:a_b", pair(5), false).is_err(),
             "a name is taken"
         );
-        remove(&folder, HOST).unwrap();
-        assert!(remove(&folder, HOST).is_err());
+        let remove = |read: &Path, force| {
+            let place = Place { folder: folder.clone() };
+            let action = KeyAction::Remove { host: HOST.to_owned(), force, place };
+            run(&action, |_| Ok(json!(daemon(Some(read), false))))
+        };
+        let said = remove(Path::new("/etc/other"), false).unwrap_err().to_string();
+        assert!(said.contains("use --folder /etc/other; --force removes it"), "{said}");
+        assert!(path.exists(), "the daemon still has it");
+        assert!(remove(&folder, false).unwrap().ends_with("makes the target forget it\n"));
+        assert!(!path.exists());
+        assert!(remove(&folder, true).is_err(), "it is gone");
+        set_secret(&folder, HOST, pair(1), false).unwrap();
+        assert!(
+            remove(Path::new("/etc/other"), true).unwrap().contains("Warning: the daemon reads")
+        );
         assert!(!path.exists());
     }
 

@@ -49,9 +49,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     dhchap_secret: Option<PathBuf>,
     /// Measure writes too, which destroys the namespace's content; otherwise writes are taken to be
-    /// like reads.
+    /// like reads. Refused where the namespace has content or other hosts are connected
     #[arg(long)]
     writes: bool,
+    /// Measure writes where the namespace has content or other hosts are connected
+    #[arg(long, requires = "writes")]
+    destroy: bool,
     /// Connections that fill the device, with 64 commands each.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
@@ -94,6 +97,13 @@ pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<Made> {
         "commands to {} do not wait for a device, or [qos] is off: a prediction needs no profile there",
         args.namespace
     );
+    if args.writes && !args.destroy {
+        // A single write, which `sluice bench` refuses where something would be lost.
+        let mut words = args.words((nqn, nsid), Duration::from_millis(1));
+        words.extend(["--rw=randwrite", "--bs=4k"].map(str::to_owned));
+        finish(start(&words)?)
+            .context("--writes measures nothing where something would be lost")?;
+    }
     let mut progress = Progress::begin();
     let kinds: &[&str] = if args.writes { &["randread", "randwrite"] } else { &["randread"] };
     let mut measured = Vec::new();
@@ -139,16 +149,9 @@ impl Args {
         Ok(Window { before, after, seconds })
     }
 
-    /// Runs a load of a pattern, a size, a depth and connections on the namespace, and returns the target's counts
-    /// meanwhile.
-    fn window<T: AsRef<str>>(
-        &self,
-        daemon: &mut Daemon,
-        (nqn, nsid): (&str, u32),
-        load: &[T],
-    ) -> anyhow::Result<Window> {
-        let time = self.time + RISE + RISE;
-        let mut words: Vec<String> = vec![
+    /// Returns the arguments that every load has.
+    fn words(&self, (nqn, nsid): (&str, u32), time: Duration) -> Vec<String> {
+        let mut words = vec![
             "--nqn".to_owned(),
             nqn.to_owned(),
             format!("--nsid={nsid}"),
@@ -160,11 +163,23 @@ impl Args {
             // The daemon has the CPU that a load without work would poll on.
             "--blocking".to_owned(),
         ];
-        if self.writes {
-            words.push("--destroy".to_owned());
-        }
         if let Some(path) = &self.dhchap_secret {
             words.push(format!("--dhchap-secret={}", path.display()));
+        }
+        words
+    }
+
+    /// Runs a load of a pattern, a size, a depth and connections on the namespace, and returns the target's counts
+    /// meanwhile.
+    fn window<T: AsRef<str>>(
+        &self,
+        daemon: &mut Daemon,
+        (nqn, nsid): (&str, u32),
+        load: &[T],
+    ) -> anyhow::Result<Window> {
+        let mut words = self.words((nqn, nsid), self.time + RISE + RISE);
+        if self.writes {
+            words.push("--destroy".to_owned());
         }
         let keys = ["--rw", "--bs", "--depth", "--connections"];
         words.extend(keys.iter().zip(load).map(|(key, value)| format!("{key}={}", value.as_ref())));

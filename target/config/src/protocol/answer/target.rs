@@ -50,11 +50,11 @@ pub struct Status {
     pub file_systems: Vec<FileSystem>,
 }
 
-/// A file system that files of namespaces are on.
+/// A file system that files of namespaces are on, or the memory of those in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FileSystem {
-    /// The folder at which the file system is mounted.
+    /// The folder at which the file system is mounted; `memory`.
     pub mount: String,
     /// The number of these files.
     pub files: usize,
