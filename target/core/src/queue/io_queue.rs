@@ -638,8 +638,8 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Does the same for a command whose device has found no memory for it. Returns the command where it waits on:
-    /// other slices of it may have been carried out.
+    /// Does the same for a command whose device has found no memory for it or its slice. Returns the command where it waits
+    /// on. A slice has twice the time, since its host would repeat the whole command.
     pub(crate) fn send_back_stalled(
         &mut self,
         queue: &mut Queue<D>,
@@ -648,8 +648,12 @@ impl<D: Driver> IoQueue<D> {
         wait_max: u64,
     ) -> Option<Job<D>> {
         let slot = job.origin.1;
-        if io.now.ns_since(job.arrived) <= wait_max
-            || queue.commands.slice_in_device(slot).is_some()
+        let times = match queue.commands.slice_in_device(slot) {
+            Some(sliced) if sliced.is_stopped() => return Some(job),
+            Some(_) => 2,
+            None => 1,
+        };
+        if io.now.ns_since(job.arrived) <= times * wait_max
             || !self.arrival.has_acre()
             || self.arrival.is_last_try(slot)
             || self.arrival.room_for_sent_back(io.now) == 0
@@ -657,6 +661,9 @@ impl<D: Driver> IoQueue<D> {
             return Some(job);
         }
         io.stages.give_back(&mut job, io.now, false);
+        if times > 1 {
+            io.agenda.add_slice(queue.key, queue.nsid_of(slot));
+        }
         let amount = Amount::new(&job.command, job.device.format());
         let status = self.arrival.send_back_overdue(io, (slot, &job.sqe), &job.charge, amount);
         queue.settle(io, slot, status);

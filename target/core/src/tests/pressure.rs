@@ -2,7 +2,7 @@
 
 use arbitration::Class;
 use arbitration::overload::RetryDelays;
-use fabric::nvme::Status;
+use fabric::nvme::{Status, opcode};
 
 use super::rig::{BLOCKS, DRIVE, MEMORY, MS, Plan, Rig, io, kind, read, retry_delay, write};
 
@@ -106,6 +106,26 @@ fn d1_commands_whose_device_has_no_memory_are_sent_back() {
     let again = flood(&mut rig, 1..3);
     while rig.end_oldest() {}
     assert!(again.iter().all(|(cid, _)| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+}
+
+#[test]
+fn d1_slices_whose_device_has_no_memory_are_sent_back() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.honour_delays(0);
+    let (read, _) = flood(&mut rig, 0..1)[0];
+    rig.core.driver().short_of_memory = 1;
+    let zeroes = io(opcode::io::WRITE_ZEROES, DRIVE, 0, 1 << 16);
+    let cid = rig.submit(1, zeroes, None, 0);
+    assert_eq!(rig.states(), [("in_device", 1), ("slice_in_device", 1)]);
+    rig.pass_often(39, 500 * MS);
+    assert_eq!(rig.answer(1, cid), None, "in 19.5 s");
+    rig.pass_often(2, 500 * MS);
+    assert_eq!(rig.answer(1, cid).map(kind), Some(Status::COMMAND_INTERRUPTED));
+    assert!(rig.end_oldest());
+    assert_eq!((rig.answer(1, read), rig.states()), (Some(Status::SUCCESS), vec![]));
+    let cid = rig.submit(1, zeroes, None, 0);
+    while rig.end_oldest() {}
+    assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS), "the host sends it again");
 }
 
 #[test]
