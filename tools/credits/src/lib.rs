@@ -4,7 +4,8 @@
 //! A node's agent holds an allowance of a target: operations and payload that the node may have in
 //! flight. It publishes the allowance in a file in memory, a [`Segment`], and each process of the node
 //! attaches to it as a [`Pool`]. Before a process sends a command it takes the command's credits, and
-//! it returns them when the command completes. If too few are free, the process enters a wait queue:
+//! it returns them when the command completes. A process that does not know the size takes the credits of the largest
+//! command, and returns the unneeded ones ([`Held::keep`]). If too few are free, the process enters a wait queue:
 //! it sleeps ([`Pool::wait`]), or polls its spot in an event loop ([`Pool::enqueue`]). Credits go to
 //! waiters in the order of arrival.
 //!

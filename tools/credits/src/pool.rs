@@ -181,6 +181,22 @@ impl Held {
     pub fn cost(&self) -> Cost {
         self.cost
     }
+
+    /// Returns the credits beyond `needed`, before the command is sent. A program that does not know the size of a
+    /// command takes the credits of the largest first (docs/research/sources.md, D2: a reserve call).
+    /// A command keeps an operation, and gets no more credits than it has.
+    pub fn keep(&mut self, needed: Cost) {
+        let Cost { operations, payload } = counted(needed);
+        let unused = Cost {
+            operations: self.cost.operations.saturating_sub(operations),
+            payload: self.cost.payload.saturating_sub(payload),
+        };
+        if unused != Cost::default() {
+            self.cost.operations -= unused.operations;
+            self.cost.payload -= unused.payload;
+            self.attached.shared.give(self.attached.seat, unused);
+        }
+    }
 }
 
 impl Drop for Held {

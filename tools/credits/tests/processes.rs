@@ -82,7 +82,7 @@ fn run_host(host: usize, seed: u64, folder: &Path) {
             0 => Cost { operations: 1, payload: 30 },
             _ => Cost { operations: random.u32(1..4), payload: random.u32(0..12) },
         };
-        let held = match random.u32(0..3) {
+        let mut held = match random.u32(0..3) {
             0 => pool.take(cost),
             1 => pool.wait(cost, Duration::from_secs(60)),
             _ => {
@@ -95,15 +95,41 @@ fn run_host(host: usize, seed: u64, folder: &Path) {
                 polled
             }
         };
-        if held.is_some() {
+        if let Some(held) = &mut held {
             diary.note(host, cost);
             diary.check(&pool);
+            if random.bool() {
+                let needed = Cost { operations: 1, payload: cost.payload / 2 };
+                diary.note(host, needed);
+                held.keep(needed);
+                diary.check(&pool);
+            }
             diary.note(host, Cost::default());
             completed += 1;
             diary.complete(host, completed);
         }
         drop(held);
     }
+}
+
+#[test]
+fn d2_reserved_credits_that_are_not_needed_are_returned() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("segment");
+    let _segment = Segment::create(&path, "disks", 0o600, CAPS, LONG).unwrap();
+    let pool = Pool::attach(&path).unwrap();
+    let all = Cost { operations: CAPS.operations, payload: 24 };
+    let mut reserved = pool.take(all).unwrap();
+    let mut other = pool.enqueue(Cost { operations: 1, payload: 20 });
+    assert!(pool.poll(&mut other).is_none(), "nothing is free");
+    reserved.keep(Cost { operations: 2, payload: 30 });
+    assert_eq!(reserved.cost(), Cost { operations: 2, payload: 24 }, "no more than was taken");
+    assert!(pool.poll(&mut other).is_none());
+    reserved.keep(Cost { operations: 0, payload: 4 });
+    assert_eq!(reserved.cost(), Cost { operations: 1, payload: 4 }, "a command has an operation");
+    let other = pool.poll(&mut other).unwrap();
+    drop((reserved, other));
+    assert!(pool.take(all).is_some(), "all came back, and nothing twice");
 }
 
 fn spawn(host: usize, random: &mut fastrand::Rng, folder: &Path) -> Child {
