@@ -95,7 +95,7 @@ impl Default for RetryDelays {
 }
 
 /// Computes a key that identifies a command when its host sends it again, from the fields that stay
-/// the same then. Two commands may have the same key: one of them is then spared a refusal.
+/// the same then. Commands may have the same key, as all deallocations of a namespace have.
 #[must_use]
 pub fn command_key(opcode: u8, nsid: u32, slba: u64, blocks: u16) -> u64 {
     let rest = u64::from(nsid) << 24 | u64::from(opcode) << 16 | u64::from(blocks);
@@ -144,22 +144,27 @@ pub struct SentBackTable<T> {
     /// Number of entries.
     out: usize,
     most: usize,
+    /// The time before which no entry of a full table is too old.
+    full_until: Nanos,
 }
 
 impl<T> SentBackTable<T> {
     /// Makes room for at most so many commands.
     #[must_use]
     pub const fn new(most: usize) -> Self {
-        Self { commands: BTreeMap::new(), out: 0, most }
+        Self { commands: BTreeMap::new(), out: 0, most, full_until: Nanos::ZERO }
     }
 
     /// Returns for how many more commands there is a place.
     pub fn room(&mut self, now: Nanos) -> usize {
-        if self.out >= self.most {
+        if self.out >= self.most && now >= self.full_until {
             self.commands.retain(|_, entries| {
                 entries.retain(|entry| entry.is_kept(now));
                 !entries.is_empty()
             });
+            let entries = self.commands.values().flatten();
+            let oldest = entries.map(|entry| entry.since).min().unwrap_or(now);
+            self.full_until = oldest.after(KEPT);
             self.out = self.commands.values().map(VecDeque::len).sum();
         }
         self.most.saturating_sub(self.out)

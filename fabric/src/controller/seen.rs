@@ -134,10 +134,16 @@ impl Service {
         of.copied().filter(|id| refused.contains(id) || limited(id)).collect()
     }
 
-    /// Returns whether the target has neither a secret nor a TLS key of a host, apart from keys of the kernel's keyring.
+    /// Returns whether the target has a secret of a host.
     #[must_use]
-    pub fn has_no_key(&self, host: &str) -> bool {
-        self.gate.secrets(host).is_none() && !self.channels.has_key(host)
+    pub fn has_secret(&self, host: &str) -> bool {
+        self.gate.secrets(host).is_some()
+    }
+
+    /// Returns whether the target has a TLS key of a host, apart from keys of the kernel's keyring.
+    #[must_use]
+    pub fn has_tls_key(&self, host: &str) -> bool {
+        self.channels.has_key(host)
     }
 
     /// Returns whether a connection is over TLS.

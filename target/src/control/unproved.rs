@@ -83,7 +83,7 @@ impl fmt::Display for Unproved {
 /// Returns the reasons for which a reload does not take `keys` in place of those `before`: a new one is of a host that
 /// no subsystem allows, so that its NQN is mistyped, or the host must be allowed first. Or the last one of a host goes,
 /// and anyone could connect under its NQN.
-pub(crate) fn new(config: &Config, before: &HostKeys, keys: &HostKeys) -> Vec<Unproved> {
+pub(crate) fn key_refusals(config: &Config, before: &HostKeys, keys: &HostKeys) -> Vec<Unproved> {
     let mut found = unallowed(keys, &Allowed::in_config(config));
     found.retain(|one| matches!(one, Unproved::Unallowed(host) if !before.contains_key(host)));
     for host in before.keys().filter(|host| !keys.contains_key(*host)) {

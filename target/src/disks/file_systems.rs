@@ -11,8 +11,10 @@ use sluice_config::{Backend, Config, RegionConfig};
 use crate::serve::engine::FileSystem;
 use crate::sys::words::coarse_size;
 
-/// The device number and the mount of content in memory.
-const MEMORY: (u64, &str) = (u64::MAX, "memory");
+/// The mount of content in memory.
+const MEMORY: &str = "memory";
+/// Its device number.
+const MEMORY_DEVICE: u64 = u64::MAX;
 
 /// A file, or content in memory, that takes space as hosts write to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl SparseFile {
     }
 
     fn in_memory(size: u64) -> Self {
-        Self { device: MEMORY.0, path: PathBuf::new(), may_take: size }
+        Self { device: MEMORY_DEVICE, path: PathBuf::new(), may_take: size }
     }
 
     fn at(path: &Path, size: Option<u64>, create: bool) -> Option<Self> {
@@ -74,12 +76,13 @@ struct Free {
     taken: u64,
 }
 
-/// Looks at this machine's memory. The process's whole memory counts as content of disks.
+/// Looks at this machine's memory. The process's whole memory, without mapped files, counts as content of disks.
 fn free_memory() -> Option<Free> {
     let told = std::fs::read_to_string("/proc/meminfo").ok()?;
     let own = std::fs::read_to_string("/proc/self/status").ok()?;
     let bytes = kibibytes(&told, "MemAvailable:")?;
-    Some(Free { mount: MEMORY.1.into(), bytes, taken: kibibytes(&own, "VmRSS:")? })
+    let taken = kibibytes(&own, "RssAnon:")?.saturating_add(kibibytes(&own, "RssShmem:")?);
+    Some(Free { mount: MEMORY.into(), bytes, taken })
 }
 
 /// Reads a line of a file of `/proc` that has an amount in kB. Returns bytes.
@@ -90,7 +93,7 @@ pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 /// Looks at the file system with a device number that a file or folder is on.
 fn free_at(path: &Path, device: u64) -> Option<Free> {
-    if device == MEMORY.0 {
+    if device == MEMORY_DEVICE {
         return free_memory();
     }
     let path = path.canonicalize().ok()?;
@@ -134,7 +137,7 @@ fn sum_with(
 pub(crate) fn warning(of: &FileSystem) -> Option<String> {
     let FileSystem { mount, files, may_take, free, overcommit } = of;
     let (may_take, free) = (coarse_size(*may_take), coarse_size(*free));
-    if mount == MEMORY.1 && *overcommit > 0 {
+    if mount == MEMORY && *overcommit > 0 {
         return Some(format!(
             "memory is overcommitted: {files} namespaces and regions in memory may still take {may_take}, and {free} \
              are free; once it is full, Linux ends the daemon, and their content is lost: watch \
@@ -151,12 +154,14 @@ pub(crate) fn warning(of: &FileSystem) -> Option<String> {
     })
 }
 
-/// Returns the warnings about the files of a configuration, as they are before a start.
+/// Returns the warnings about the files of a configuration, as they are before a start. Memory is left out, since the
+/// content of a running daemon is not known.
 pub(crate) fn at_start(config: &Config) -> Vec<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     let files = namespaces.filter_map(|n| SparseFile::of(&n.backend, n.read_only));
     let regions = config.pmem.regions.iter().filter_map(SparseFile::of_region);
-    sum(files.chain(regions)).iter().filter_map(warning).collect()
+    let files = files.chain(regions).filter(|file| file.device != MEMORY_DEVICE);
+    sum(files).iter().filter_map(warning).collect()
 }
 
 /// Returns the warnings after a look at file systems; `before` is the previous look. They are about file systems

@@ -163,7 +163,7 @@ pub fn summary(config: &Config) -> String {
     let must = |required: bool| if required { ", authentication required" } else { "" };
     let state = target.state.as_ref().map(|path| path.display().to_string());
     lines.push(format!(
-        "  live changes: {}",
+        "  live changes, and hosts that may come back: {}",
         state.map_or("end with the daemon (no `state`)".into(), |path| format!("kept in {path}"))
     ));
     lines.push(format!("  quality of service: {}", qos(config)));

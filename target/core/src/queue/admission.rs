@@ -131,6 +131,14 @@ impl Admission {
         self.returned.get(&slot).is_some_and(|times| *times >= HOST_TRIES - 1)
     }
 
+    /// Notes that a command is answered and will not be sent back.
+    #[inline]
+    pub(crate) fn answered(&mut self, slot: SlotId) {
+        if !self.returned.is_empty() {
+            self.returned.remove(&slot);
+        }
+    }
+
     /// Returns how many commands may be sent back now.
     pub(crate) fn room(&mut self, now: Nanos) -> usize {
         self.sent_back.as_mut().map_or(SENT_BACK_MAX, |table| table.room(now))

@@ -566,6 +566,12 @@ impl Arrival {
         self.admission.is_last_try(slot)
     }
 
+    /// Notes that a command is answered and will not be sent back.
+    #[inline]
+    pub(crate) fn answered(&mut self, slot: SlotId) {
+        self.admission.answered(slot);
+    }
+
     /// Returns how many commands may be sent back now.
     pub(crate) fn room_for_sent_back(&mut self, now: Nanos) -> usize {
         self.admission.room(now)

@@ -540,7 +540,7 @@ impl<D: Driver> Commands<D> {
         }
         let is_overdue = |id: &SlotId| {
             let Some(slot) = self.slot(*id) else { return false };
-            let times = match &slot.state {
+            let factor = match &slot.state {
                 // The host has sent all requested data; the next R2T waits for its turn.
                 State::Filling(..) if slot.asked.is_none() => 2,
                 State::Filling(..) => return false,
@@ -551,8 +551,8 @@ impl<D: Driver> Commands<D> {
                 _ => return false,
             };
             slot.command.as_ref().is_some_and(|command| {
-                let (here, all) = (now.ns_since(command.arrived), now.ns_since(command.sent));
-                here > times * wait_max || all > times * WAIT_MAX
+                let since_arrival = now.ns_since(command.arrived);
+                since_arrival > factor * wait_max || now.ns_since(command.sent) > factor * WAIT_MAX
             })
         };
         self.ids().filter(is_overdue).collect()

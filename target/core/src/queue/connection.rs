@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use arbitration::overload::HOST_WAIT_MAX;
+use arbitration::overload::{HOST_WAIT_MAX, WAIT_MAX};
 use fabric::Nanos;
 use fabric::controller::{
     AbortTicket, Connected, ConnectionId, ControllerShared, ListenerId, QueueKind,
@@ -24,7 +24,7 @@ use super::completion::Completion;
 use super::io_queue::IoQueue;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::state::Queue;
+use super::state::{InputTimes, Queue};
 use crate::machine::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Job, Notice};
 use crate::machine::key::Key;
 use crate::machine::origin::Origin;
@@ -76,8 +76,12 @@ pub(crate) struct Connection<D: Driver> {
     since: Nanos,
     /// Input that has arrived while no command could be taken.
     held: Arrivals<D>,
-    /// The time at which the oldest of the held input was received; `None`: none is held.
-    held_since: Option<Nanos>,
+    /// The times of the oldest of the held input; `None`: none is held.
+    held_input: Option<InputTimes>,
+    /// The earliest time at which input can have arrived that is not received. `None`: input is received as it comes.
+    unread_since: Option<Nanos>,
+    /// The last time at which input was left unread.
+    stopped: Nanos,
     /// Why no command is taken.
     paused: Option<Pause>,
     /// The host whose share of each turn the connection uses.
@@ -111,6 +115,9 @@ struct Closing {
     reason: Cow<'static, str>,
 }
 
+/// Time in ns after a stop in which everything is received that arrived meanwhile.
+const CAUGHT_UP: u64 = 300_000_000;
+
 /// Number of bytes to send, beside those in flight, above which an I/O queue takes no commands until
 /// its host has read. Nearly all of them are data in buffers that are bounded anyway.
 const UNSENT_MAX: usize = 4 << 20;
@@ -137,7 +144,9 @@ impl<D: Driver> Connection<D> {
             origin: Origin { listener, priority: 0, weighted: false, tos, address: Some(peer) },
             since: io.now,
             held: Arrivals::<D>::default(),
-            held_since: None,
+            held_input: None,
+            unread_since: None,
+            stopped: io.now,
             paused: None,
             host,
             receiver: Receiver::new(),
@@ -226,12 +235,12 @@ impl<D: Driver> Connection<D> {
         self.queue.progress.hear(io.now);
         if self.paused.is_some() {
             if self.held.bytes() == 0 {
-                self.held_since = Some(io.now);
+                self.held_input = Some(self.times_of_input(io.now));
             }
             self.held.keep(chunk);
             return;
         }
-        self.queue.received = self.held_since.take().unwrap_or(io.now);
+        self.queue.input = self.held_input.take().unwrap_or_else(|| self.times_of_input(io.now));
         let kind = self.kind();
         let credit = io.turns.credit(kind, self.host);
         let steps = self.consume(io, chunk, credit);
@@ -372,7 +381,6 @@ impl<D: Driver> Connection<D> {
             }
             io.turns.leave(before);
         }
-        queue.unread.entries = connected.entries;
         queue.transport.set_queue(connected.entries, connected.sq_flow_control);
         if is_io {
             queue.transport.set_in_capsule_data(io.settings.in_capsule_data);
@@ -423,15 +431,14 @@ impl<D: Driver> Connection<D> {
     fn pause(&mut self, io: &mut Context<D>, rest: Chunk<'_, D>, why: Pause) {
         self.paused = Some(why);
         self.held.keep(rest);
-        self.held_since = Some(self.queue.received);
+        self.held_input = Some(self.queue.input);
+        self.stopped = io.now;
+        self.unread_since.get_or_insert(self.queue.input.received);
         let key = self.queue.key;
         match why {
             // The next send that ends resumes the connection.
             Pause::Unsent => {}
-            Pause::Room => {
-                self.queue.unread.stop(io.now, self.queue.received);
-                io.agenda.paused.add(key);
-            }
+            Pause::Room => io.agenda.paused.add(key),
             Pause::Turn if io.turns.wait(self.kind(), self.host, key) => {
                 // Alone in line, it goes on in this turn.
                 self.queue.send_soon(&mut io.agenda);
@@ -463,6 +470,7 @@ impl<D: Driver> Connection<D> {
             Some(why) => self.paused = Some(why),
             None => {
                 self.paused = None;
+                self.stopped = io.now;
                 let held = std::mem::take(&mut self.held);
                 self.receive(io, held.kept());
                 self.arm(io);
@@ -476,8 +484,9 @@ impl<D: Driver> Connection<D> {
             return;
         }
         self.paused = None;
+        self.stopped = io.now;
         let held = std::mem::take(&mut self.held);
-        self.queue.received = self.held_since.take().unwrap_or(io.now);
+        self.queue.input = self.held_input.take().unwrap_or_else(|| self.times_of_input(io.now));
         let steps = self.consume(io, held.kept(), credit);
         io.turns.went_on(kind, steps);
         if self.paused.is_some() {
@@ -764,11 +773,29 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Returns for how many ns a command may wait. Input that the target has not read for some time contains
-    /// commands too: the limit is lower by that time.
+    /// Returns for how many ns a command may wait. Held input contains commands too: the limit is lower by its age.
     fn wait_max(&mut self, now: Nanos) -> u64 {
-        let is_stopped = matches!(self.paused, Some(Pause::Room));
-        wait_max(self.queue.unread.wait(now, is_stopped))
+        match (self.paused, &self.held_input) {
+            (Some(Pause::Room), Some(input)) if self.held.bytes() > 0 => {
+                wait_max(now.ns_since(input.arrived))
+            }
+            (None, _) if now.ns_since(self.stopped) >= CAUGHT_UP => {
+                self.unread_since = None;
+                WAIT_MAX
+            }
+            _ => WAIT_MAX,
+        }
+    }
+
+    /// Returns the times of input that is received now.
+    fn times_of_input(&self, now: Nanos) -> InputTimes {
+        InputTimes { received: now, arrived: self.unread_since.unwrap_or(now) }
+    }
+
+    /// Takes note that all input that has arrived is received.
+    #[inline]
+    pub(crate) fn caught_up(&mut self, now: Nanos) {
+        self.unread_since = self.paused.is_some().then_some(now);
     }
 
     /// Returns the reason if the host is too slow with data that it owes (the rest of a PDU, or the data of an

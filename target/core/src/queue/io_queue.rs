@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::arbiter::Dispatched;
 use arbitration::memory::MemoryGrant;
+use arbitration::overload::WAIT_MAX;
 use fabric::Nanos;
 use fabric::controller::{AbortTicket, ControllerShared, NamespaceTable};
 use fabric::nvm::{IoCommand, Transfer};
@@ -32,6 +33,9 @@ use crate::network::pacer::{Next, Turn};
 use crate::network::stage::Network;
 use crate::reactor::context::Context;
 use crate::trace::stamps::Stamp;
+
+/// The shortest time in ns for which a known answer waits for the turn that it costs.
+const ANSWER_WAIT_MIN: u64 = 1_000_000_000;
 
 /// An I/O queue of a controller.
 #[derive(Debug)]
@@ -111,7 +115,6 @@ impl<D: Driver> IoQueue<D> {
         sqe: &Sqe,
         data: CapsuleData<'_>,
     ) {
-        let sent = queue.unread.read(io.now);
         if io.draining {
             // The command stays unanswered: the host sends it again when it has connected again.
             return;
@@ -140,7 +143,8 @@ impl<D: Driver> IoQueue<D> {
                 }
             }
             Ok(Arrived::Accepted(command)) => {
-                self.enqueue(queue, io, slot, Command { sent, ..command }, &data);
+                let command = Command { sent: queue.input.arrived, ..command };
+                self.enqueue(queue, io, slot, command, &data);
             }
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
             Err(status) => {
@@ -162,7 +166,7 @@ impl<D: Driver> IoQueue<D> {
     ) {
         if queue.traces(io, self.arrival.queue(), (sqe.nsid.get(), class)) {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-            let stamp = Stamp::new(io.now, queue.received, class, bytes);
+            let stamp = Stamp::new(io.now, queue.input.received, class, bytes);
             queue.trace_answer(io, (slot, Status::SUCCESS), sqe, stamp, is_held);
         }
     }
@@ -255,7 +259,7 @@ impl<D: Driver> IoQueue<D> {
         let (nsid, class) = (queue.nsid_of(slot), command.charge.class);
         if queue.traces(io, self.arrival.queue(), (nsid, class)) {
             let bytes = command.command.transfer(command.device.format()).bytes();
-            queue.stamp(slot, Stamp::new(io.now, queue.received, class, bytes));
+            queue.stamp(slot, Stamp::new(io.now, queue.input.received, class, bytes));
         }
     }
 
@@ -562,6 +566,10 @@ impl<D: Driver> IoQueue<D> {
         if let Some((stamp, sqe)) = traced {
             queue.trace_answer(io, (slot, status), &sqe, *stamp, is_held);
         }
+        // A held answer may be sent back as well.
+        if !is_held {
+            self.arrival.answered(slot);
+        }
         queue.send_soon(&mut io.agenda);
     }
 
@@ -586,15 +594,16 @@ impl<D: Driver> IoQueue<D> {
     }
 
     /// Ends waits of more than `wait_max` ns, before the host's timeout ends the whole controller. Commands return
-    /// to a host that supports Command Retry Delay. Known answers are sent without the turn that they cost: in that
-    /// time, a queue has no more of them than entries.
+    /// to a host that supports Command Retry Delay. Known answers are sent without the turn that they cost: in at least
+    /// [`ANSWER_WAIT_MIN`], a queue has no more of them than entries.
     pub(crate) fn send_back_overdue(
         &mut self,
         queue: &mut Queue<D>,
         io: &mut Context<D>,
         wait_max: u64,
     ) {
-        for (slot, status) in queue.commands.overdue_answers(io.now, wait_max) {
+        for (slot, status) in queue.commands.overdue_answers(io.now, wait_max.max(ANSWER_WAIT_MIN))
+        {
             if queue.withdraw(io, slot) {
                 self.answer_withdrawn(queue, io, slot, status);
             }
@@ -648,12 +657,15 @@ impl<D: Driver> IoQueue<D> {
         wait_max: u64,
     ) -> Option<Job<D>> {
         let slot = job.origin.1;
-        let times = match queue.commands.slice_in_device(slot) {
+        let factor = match queue.commands.slice_in_device(slot) {
             Some(sliced) if sliced.is_stopped() => return Some(job),
             Some(_) => 2,
             None => 1,
         };
-        if io.now.ns_since(job.arrived) <= times * wait_max
+        let sent = queue.commands.command(slot).map_or(job.arrived, |command| command.sent);
+        let is_overdue = io.now.ns_since(job.arrived) > factor * wait_max
+            || io.now.ns_since(sent) > factor * WAIT_MAX;
+        if !is_overdue
             || !self.arrival.has_acre()
             || self.arrival.is_last_try(slot)
             || self.arrival.room_for_sent_back(io.now) == 0
@@ -661,7 +673,8 @@ impl<D: Driver> IoQueue<D> {
             return Some(job);
         }
         io.stages.give_back(&mut job, io.now, false);
-        if times > 1 {
+        queue.end_announced(io, slot);
+        if factor > 1 {
             io.agenda.add_slice(queue.key, queue.nsid_of(slot));
         }
         let amount = Amount::new(&job.command, job.device.format());

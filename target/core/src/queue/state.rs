@@ -29,68 +29,21 @@ pub(crate) struct Queue<D: Driver> {
     pub(crate) transport: D::Transport,
     pub(crate) commands: Commands<D>,
     pub(crate) progress: Progress,
-    /// The time at which the input that is processed now was received.
-    pub(crate) received: Nanos,
-    pub(crate) unread: Unread,
+    /// The times of the input that is processed now.
+    pub(crate) input: InputTimes,
     /// The trace of the queue; `None`: the reactor does not trace, or has seen no command of the queue since it does.
     trace: Option<Box<QueueTrace>>,
     /// Whether the reactor's agenda has the connection among those with something to send.
     to_send: bool,
 }
 
-/// The time for which commands have waited in a connection, because the target had no room for them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Unread {
-    /// Entries of the queue: as many commands can be in the connection.
-    pub(crate) entries: u16,
-    /// No command in the connection is older. `None`: there is room for all.
-    since: Option<Nanos>,
-    /// No command is older once `left` commands have been read.
-    mark: Nanos,
-    left: u16,
-    /// The last time at which there was no room.
-    last: Nanos,
-}
-
-/// Time in ns without want of room after which the target has read all commands of a connection.
-const DRAINED: u64 = 100_000_000;
-
-impl Unread {
-    /// Notes that there is no room for a command that was received at this time.
-    pub(crate) fn stop(&mut self, now: Nanos, received: Nanos) {
-        self.last = now;
-        if self.since.is_none() {
-            self.since = Some(received);
-            self.begin(now);
-        }
-    }
-
-    fn begin(&mut self, now: Nanos) {
-        self.mark = now;
-        self.left = self.entries;
-    }
-
-    /// Notes that a command is read. Returns the earliest time at which its host can have sent it.
-    #[inline]
-    pub(crate) fn read(&mut self, now: Nanos) -> Nanos {
-        let Some(since) = self.since else { return now };
-        self.left = self.left.saturating_sub(1);
-        if self.left == 0 {
-            self.since = Some(self.mark);
-            self.begin(now);
-        }
-        since
-    }
-
-    /// Returns for how many ns at most the commands have waited. `is_stopped`: there is no room now.
-    pub(crate) fn wait(&mut self, now: Nanos, is_stopped: bool) -> u64 {
-        if is_stopped {
-            self.last = now;
-        } else if now.ns_since(self.last) >= DRAINED {
-            self.since = None;
-        }
-        self.since.map_or(0, |since| now.ns_since(since))
-    }
+/// The times of a piece of input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InputTimes {
+    /// The time at which it was received.
+    pub(crate) received: Nanos,
+    /// The earliest time at which it can have arrived. It is earlier than `received` if the connection was not read.
+    pub(crate) arrived: Nanos,
 }
 
 /// The trace of an I/O queue.
@@ -112,8 +65,7 @@ impl<D: Driver> Queue<D> {
             transport,
             commands: Commands::default(),
             progress: Progress::new(now),
-            received: now,
-            unread: Unread::default(),
+            input: InputTimes { received: now, arrived: now },
             trace: None,
             to_send: false,
         }

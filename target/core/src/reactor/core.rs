@@ -310,6 +310,15 @@ impl<D: Driver> Core<D> {
         }
     }
 
+    /// Takes note that the driver has received everything that has arrived at a connection, as far as is known.
+    #[inline]
+    pub fn caught_up(&mut self, key: Key) {
+        let now = self.io.now;
+        if let Some(connection) = self.connections.find(key) {
+            connection.caught_up(now);
+        }
+    }
+
     /// Takes note that the driver has received once: `placed` bytes in the buffer that was lent to
     /// it, then `rest`. Returns whether it was asked to receive again at once.
     #[inline]

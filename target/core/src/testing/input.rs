@@ -39,10 +39,12 @@ impl<B: Blocks> Input<B> {
         match self {
             Self::Received(key, units) => {
                 core.received(key, units.kept());
+                core.caught_up(key);
                 return units;
             }
             Self::ReceivedOnce(key, place, placed, rest) => {
                 core.received_once(key, place, placed, rest.kept());
+                core.caught_up(key);
                 return rest;
             }
             Self::Fetched(key, fetch, place, bytes, lost) => {

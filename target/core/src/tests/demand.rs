@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arbitration::reservation::{Broker, Budget, Cause, Profile, Reserved, Terms};
 use arbitration::session::Reservation;
 use fabric::Nanos;
-use fabric::nvme::Status;
+use fabric::nvme::{Status, opcode};
 
-use super::rig::{DRIVE, MS, Plan, Rig, read};
+use super::rig::{DRIVE, MS, Plan, Rig, io, kind, read};
 use crate::machine::device::BlockDevice as _;
 
 const SECOND: u64 = 1000 * MS;
@@ -73,4 +73,20 @@ fn f3_reads_without_memory_are_demand_until_disconnect() {
     while rig.end_oldest() {}
     rig.pass_often(4, SECOND);
     assert!(periods(&rig, &reserved).0 <= after.0 + 1, "nothing is wanted any more");
+}
+
+#[test]
+fn f3_slice_that_is_sent_back_is_no_demand() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.honour_delays(0);
+    let reserved = reserve(&rig);
+    rig.submit(1, read(DRIVE, 0, 1), None, 512);
+    rig.core.driver().short_of_memory = 1;
+    let cid = rig.submit(1, io(opcode::io::WRITE_ZEROES, DRIVE, 0, 1 << 16), None, 0);
+    rig.pass_often(42, SECOND / 2);
+    assert_eq!(rig.answer(1, cid).map(kind), Some(Status::COMMAND_INTERRUPTED));
+    assert!(rig.end_oldest());
+    let before = periods(&rig, &reserved).0;
+    rig.pass_often(10, SECOND);
+    assert!(periods(&rig, &reserved).0 <= before + 1, "nothing is wanted any more");
 }

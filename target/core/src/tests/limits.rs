@@ -181,6 +181,33 @@ fn d1_equal_commands_are_counted() {
     }
 }
 
+/// The target stops reading where a session is full, or has no memory for data that comes with commands.
+#[test]
+fn d1_commands_that_wait_for_less_than_ten_seconds_stay() {
+    let read_of = |number: u64| (read(DRIVE, number % 4000, 1), None, 512);
+    let write_of = |number: u64| (write(DRIVE, number % 4000, 1), Some(vec![1; 512]), 0);
+    for (queues, depth, rate, writes) in [
+        (8, 50, 100, false),
+        (8, 64, 150, false),
+        (1, 40, 10, true),
+        (4, 2, 2, true),
+        (2, 1, 1, true),
+    ] {
+        let mut rig = Rig::new(&Plan { queue: 128, ..Plan::default() });
+        rig.limit(iops(rate));
+        rig.honour_delays(0);
+        let more: Vec<usize> = (2..=queues).map(|qid| rig.connect_queue(qid)).collect();
+        let all: Vec<usize> = [1].into_iter().chain(more).collect();
+        let host = match writes {
+            true => LinuxHost::run_on(&mut rig, &all, write_of, depth, 60),
+            false => LinuxHost::run_on(&mut rig, &all, read_of, depth, 60),
+        };
+        let case = format!("{queues} queues of {depth} at {rate}/s, {} ms", host.longest);
+        assert_eq!(host.retries, 0, "{case}");
+        assert!(host.done >= 58 * rate, "{case}: {} done", host.done);
+    }
+}
+
 /// A host with a queue for each of its processors has more outstanding than passes while it waits. None fails; the limit
 /// is exceeded if six waits and five delays are not enough.
 #[test]

@@ -71,8 +71,8 @@ impl Control {
 
     /// Returns the reasons why a reload does not take new keys, in words: their hosts could connect without them.
     fn key_refusals(&self, look: &Look, keys: &HostKeys) -> Vec<String> {
-        let found = unproved::new(&look.next.config, &self.engine().host_keys(), keys);
-        found.iter().map(|one| format!("{one}; --force reloads without that")).collect()
+        let found = unproved::key_refusals(&look.next.config, &self.engine().host_keys(), keys);
+        found.iter().map(|one| format!("{one}; --force reloads all the same")).collect()
     }
 
     /// Returns the losses of hosts by changes that lead to `to`, in words.

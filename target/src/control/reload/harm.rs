@@ -35,6 +35,8 @@ pub(crate) fn harm<'a>(
             Change::RequireAuthentication(nqn, true) => {
                 let loss = Loss::Authentication(nqn);
                 let mut hosts = engine.hosts_hurt(&loss);
+                let of_keyring = engine.hosts_of_keyring();
+                hosts.lost.retain(|lost| !of_keyring.contains(&lost.host));
                 hosts.connected.retain(|host| !keys.contains_key(host));
                 hosts.lost.retain(|lost| !keys.contains_key(&lost.host));
                 all.push((loss, hosts));

@@ -362,6 +362,9 @@ impl Reactor {
         if let Some(buffer) = completion.buffer() {
             if let Ok(length) = usize::try_from(completion.result) {
                 self.core.received(key, Either::Left(self.buffers.received(buffer, length)));
+                if !completion.left_more() {
+                    self.core.caught_up(key);
+                }
             }
             self.buffers.recycle(buffer);
         } else if completion.result == -libc::ENOBUFS {
@@ -390,7 +393,9 @@ impl Reactor {
         let Received { place, placed, rest } = received;
         let again = self.core.received_once(key, place, placed, Either::Left(rest.bytes()));
         self.core.driver().keep(key, rest);
-        if again && completion.left_more() {
+        if !completion.left_more() {
+            self.core.caught_up(key);
+        } else if again {
             self.ahead += usize::try_from(result).unwrap_or(0);
         }
     }

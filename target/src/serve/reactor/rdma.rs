@@ -97,6 +97,7 @@ impl Reactor {
                             self.core.receive_ended(key, None);
                         }
                     }
+                    self.core.caught_up(key);
                     self.core.driver().pairs.keep(key, list);
                 }
                 Happened::Sent(key, batch, lost) => self.core.sent(key, Either::Right(batch), lost),

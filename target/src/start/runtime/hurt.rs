@@ -44,9 +44,15 @@ pub(super) fn hosts(
         Loss::Authentication(nqn) => users(
             shared,
             |service, c| {
-                c.subsystem == nqn && service.has_no_key(c.host) && !service.is_over_tls(c.admin)
+                // A TLS key proves nothing on a connection without TLS.
+                c.subsystem == nqn && !service.has_secret(c.host) && !service.is_over_tls(c.admin)
             },
-            |service, lost| lost.path.subsystem == nqn && service.has_no_key(&lost.path.host),
+            |service, lost| {
+                let host = &lost.path.host;
+                lost.path.subsystem == nqn
+                    && !service.has_secret(host)
+                    && !service.has_tls_key(host)
+            },
         ),
         Loss::Access { nqn, any, hosts } => {
             let hurt = shared.with_service(|service| service.hurt_by(nqn, any, hosts));

@@ -133,7 +133,7 @@ pub(super) fn run(
                 "the target has the host's secret: make one of its own for it"
             );
             let tls_key = tls_key.as_deref().map(read_tls_key).transpose()?;
-            let warning = checked(ask, place, host, (true, *force))?;
+            let warning = checked(ask, place, host, KeyChange::Store, *force)?;
             let path = set(&place.folder, host, (pair, tls_key), *beside)?;
             let path = path.display();
             let text = format!("{path}: `sluice reload` makes the target take it\n{warning}");
@@ -145,7 +145,7 @@ pub(super) fn run(
                 let folder = place.folder.display();
                 format!("{host} has no secret in {folder}; name another folder with --folder")
             })?;
-            let warning = checked(ask, place, host, (false, *force))?;
+            let warning = checked(ask, place, host, KeyChange::Remove, *force)?;
             let path_name = path.display();
             fs::remove_file(&path).with_context(|| format!("cannot remove {path_name}"))?;
             let text = format!(
@@ -154,6 +154,13 @@ pub(super) fn run(
             Ok(Zeroizing::new(text))
         }
     }
+}
+
+/// A change of a host's secrets and TLS keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyChange {
+    Store,
+    Remove,
 }
 
 /// Asks the daemon whether it reads this folder, and where a secret is stored, whether a subsystem allows the host.
@@ -165,7 +172,8 @@ fn checked(
     ask: impl FnOnce(&Request) -> Result<Value, Failure>,
     Place { folder }: &Place,
     host: &str,
-    (stores, force): (bool, bool),
+    change: KeyChange,
+    force: bool,
 ) -> Result<String> {
     let asked = params::OfHost { host: Some(host.to_owned()) };
     let unasked = |failure: &Failure| {
@@ -180,7 +188,7 @@ fn checked(
             more.extend(
                 why.map(|why| format!("the daemon could not read the secrets of hosts: {why}")),
             );
-            if stores {
+            if change == KeyChange::Store {
                 doubts.extend(host_doubt(&answer, host));
                 let row = answer.hosts.iter().find(|row| row.host == host);
                 more.extend(row.is_some_and(|row| row.allowed && !row.listed).then(|| {
@@ -197,7 +205,10 @@ fn checked(
         Err(failure) => doubts.push(failure.message),
     }
     if !doubts.is_empty() && !force {
-        let verb = if stores { "stores" } else { "removes" };
+        let verb = match change {
+            KeyChange::Store => "stores",
+            KeyChange::Remove => "removes",
+        };
         let message = format!("{}; --force {verb} it all the same", doubts.join("\n"));
         return Err(Failure::new(REFUSED, message).into());
     }

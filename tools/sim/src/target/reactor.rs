@@ -342,6 +342,7 @@ impl Reactor {
                     }
                     _ => self.core.received(key, chunk),
                 }
+                self.core.caught_up(key);
                 if matches!(mode, Receive::Chunks) {
                     connection.receive = Some(mode);
                 } else if matches!(mode, Receive::Chunk) {
@@ -359,6 +360,9 @@ impl Reactor {
                     let length = rest.len();
                     self.core.received_once(key, place, placed, Either::Left(rest));
                     connection.up.consume(length);
+                    if connection.up.front(1).is_empty() {
+                        self.core.caught_up(key);
+                    }
                     received += placed + length;
                 }
                 mode => {
@@ -366,6 +370,9 @@ impl Reactor {
                     let length = chunk.len();
                     self.core.received(key, Either::Left(chunk));
                     connection.up.consume(length);
+                    if connection.up.front(1).is_empty() {
+                        self.core.caught_up(key);
+                    }
                     received += length;
                     if matches!(mode, Receive::Chunks) {
                         connection.receive = Some(mode);
