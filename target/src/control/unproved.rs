@@ -89,7 +89,7 @@ pub(crate) fn key_refusals(config: &Config, before: &HostKeys, keys: &HostKeys) 
     for host in before.keys().filter(|host| !keys.contains_key(*host)) {
         let opens = |subsystem: &&Subsystem| {
             let is_listed = subsystem.hosts.iter().any(|listed| listed.nqn == *host);
-            let required = config.target.require_authentication || subsystem.require_authentication;
+            let required = requires_authentication(config, subsystem);
             let is_open = |listener: &Listener| {
                 let tls =
                     listener.transport == Transport::Tcp && listener.tls == SecureChannel::Required;
@@ -168,6 +168,11 @@ pub(crate) fn keyring_doubt(config: &Config) -> Option<String> {
     config.target.keyring.as_deref().and_then(tls::keyring_doubt)
 }
 
+/// Returns whether a subsystem's hosts must authenticate at every listener.
+pub(crate) fn requires_authentication(config: &Config, subsystem: &Subsystem) -> bool {
+    config.target.require_authentication || subsystem.require_authentication
+}
+
 /// Finds the hosts whose TLS keys prove nothing, by subsystem.
 fn hosts(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
     let with_key_alone = |host: &str| {
@@ -175,7 +180,7 @@ fn hosts(config: &Config, keys: &HostKeys) -> BTreeSet<Unproved> {
     };
     let mut found = BTreeSet::new();
     for subsystem in &config.subsystems {
-        let required = config.target.require_authentication || subsystem.require_authentication;
+        let required = requires_authentication(config, subsystem);
         let open = |listener: &&Listener| {
             !required && !listener.require_authentication && lets_in(listener, subsystem)
         };

@@ -136,8 +136,11 @@ fn sum_with(
 /// Returns a warning if a file system is overcommitted.
 pub(crate) fn warning(of: &FileSystem) -> Option<String> {
     let FileSystem { mount, files, may_take, free, overcommit } = of;
+    if *overcommit == 0 {
+        return None;
+    }
     let (may_take, free) = (coarse_size(*may_take), coarse_size(*free));
-    if mount == MEMORY && *overcommit > 0 {
+    if mount == MEMORY {
         return Some(format!(
             "memory is overcommitted: {files} namespaces and regions in memory may still take {may_take}, and {free} \
              are free; once it is full, Linux ends the daemon, and their content is lost: watch \
@@ -145,13 +148,11 @@ pub(crate) fn warning(of: &FileSystem) -> Option<String> {
         ));
     }
     let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
-    (*overcommit > 0).then(|| {
-        format!(
-            "file system {mount} is overcommitted: {files} of namespaces and regions may still take {may_take}, and \
+    Some(format!(
+        "file system {mount} is overcommitted: {files} of namespaces and regions may still take {may_take}, and \
              {free} are free; writes fail with Capacity Exceeded once it is full: watch \
              sluicegate_file_system_overcommit_bytes, and add space or shrink namespaces in time"
-        )
-    })
+    ))
 }
 
 /// Returns the warnings about the files of a configuration, as they are before a start. Memory is left out, since the

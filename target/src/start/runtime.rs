@@ -156,12 +156,11 @@ impl Runtime {
     /// Logs the hosts that did not shut down, and can no longer connect because they must authenticate and have no key. A
     /// reload refuses this; a start cannot ask.
     fn report_keyless_hosts(&self, config: &Config) {
-        let is_required = |subsystem: &&Subsystem| {
-            config.target.require_authentication || subsystem.require_authentication
-        };
         // The hosts with keys in a keyring are not known.
         let subsystems = config.subsystems.iter().filter(|_| config.target.keyring.is_none());
-        for Subsystem { nqn, .. } in subsystems.filter(is_required) {
+        let required =
+            subsystems.filter(|subsystem| unproved::requires_authentication(config, subsystem));
+        for Subsystem { nqn, .. } in required {
             let lost = self.hosts_hurt(&Loss::Authentication(nqn)).lost;
             let hosts: BTreeSet<&str> = lost.iter().map(|lost| lost.host.as_str()).collect();
             if !hosts.is_empty() {

@@ -68,7 +68,7 @@ impl Amount {
 }
 
 impl SentBack {
-    pub(crate) fn of(session: &Arc<Session>, Amount { write, bytes }: Amount) -> Self {
+    pub(crate) fn new(session: &Arc<Session>, Amount { write, bytes }: Amount) -> Self {
         Self { session: Arc::clone(session), write, bytes: bytes.into() }
     }
 }
@@ -137,6 +137,11 @@ impl Admission {
         if !self.returned.is_empty() {
             self.returned.remove(&slot);
         }
+    }
+
+    /// Returns whether a command waits on: its host would fail it if it were sent back, or it could not be counted.
+    pub(crate) fn stays(&mut self, now: Nanos, slot: SlotId) -> bool {
+        self.is_last_try(slot) || self.room(now) == 0
     }
 
     /// Returns how many commands may be sent back now.

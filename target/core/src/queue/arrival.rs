@@ -88,7 +88,7 @@ pub(crate) struct Arrival {
     /// The queue, as its host orders it by weights of its own; `None`: the host has none.
     weighted: Option<WeightedQueue>,
     flows: FlowCache,
-    admission: Admission,
+    pub(crate) admission: Admission,
     /// Number of commands that the host may still resend after a reconnect.
     resent_left: u16,
     pub(crate) tally: Tally,
@@ -282,7 +282,7 @@ impl Arrival {
         Ok(Arrived::Accepted(Command {
             command,
             device,
-            sent: io.now,
+            sent: queue.input.arrived,
             arrived: io.now,
             charge,
             past_limits,
@@ -546,7 +546,7 @@ impl Arrival {
             return Verdict::InTurn;
         }
         if is_late {
-            let limited = Some(SentBack::of(session, amount));
+            let limited = Some(SentBack::new(session, amount));
             return match self.admission.note_sent_back(io.now, slot, sqe, limited) {
                 true => Verdict::Later(send_back(io, session, charge.class, amount)),
                 false => Verdict::InTurn,
@@ -561,22 +561,6 @@ impl Arrival {
         Verdict::Later(refuse(io, session, charge.class, delay))
     }
 
-    /// Returns whether the host would fail a command that waits, if it were sent back once more.
-    pub(crate) fn is_last_try(&self, slot: SlotId) -> bool {
-        self.admission.is_last_try(slot)
-    }
-
-    /// Notes that a command is answered and will not be sent back.
-    #[inline]
-    pub(crate) fn answered(&mut self, slot: SlotId) {
-        self.admission.answered(slot);
-    }
-
-    /// Returns how many commands may be sent back now.
-    pub(crate) fn room_for_sent_back(&mut self, now: Nanos) -> usize {
-        self.admission.room(now)
-    }
-
     /// Returns the status that sends a command back to its host, which has waited for as long as the
     /// target makes commands wait.
     #[cold]
@@ -588,7 +572,7 @@ impl Arrival {
         amount: Amount,
     ) -> Status {
         let session = charge.flow.and_then(|flow| io.stages.arbiter.session_of(flow));
-        let limited = session.map(|session| SentBack::of(session, amount));
+        let limited = session.map(|session| SentBack::new(session, amount));
         self.admission.note_sent_back(io.now, slot, sqe, limited);
         match session {
             Some(session) => send_back(io, session, charge.class, amount),

@@ -240,7 +240,7 @@ impl<D: Driver> Connection<D> {
             self.held.keep(chunk);
             return;
         }
-        self.queue.input = self.held_input.take().unwrap_or_else(|| self.times_of_input(io.now));
+        self.begin_input(io.now);
         let kind = self.kind();
         let credit = io.turns.credit(kind, self.host);
         let steps = self.consume(io, chunk, credit);
@@ -486,7 +486,7 @@ impl<D: Driver> Connection<D> {
         self.paused = None;
         self.stopped = io.now;
         let held = std::mem::take(&mut self.held);
-        self.queue.input = self.held_input.take().unwrap_or_else(|| self.times_of_input(io.now));
+        self.begin_input(io.now);
         let steps = self.consume(io, held.kept(), credit);
         io.turns.went_on(kind, steps);
         if self.paused.is_some() {
@@ -758,6 +758,9 @@ impl<D: Driver> Connection<D> {
 
     /// Sends commands back to the host that have waited as long as the target lets them.
     pub(crate) fn send_back_overdue(&mut self, io: &mut Context<D>) {
+        if self.paused.is_none() && io.now.ns_since(self.stopped) >= CAUGHT_UP {
+            self.unread_since = None;
+        }
         let wait_max = self.wait_max(io.now);
         if let Stage::Io(io_queue) = &mut self.stage {
             io_queue.send_back_overdue(&mut self.queue, io, wait_max);
@@ -774,14 +777,10 @@ impl<D: Driver> Connection<D> {
     }
 
     /// Returns for how many ns a command may wait. Held input contains commands too: the limit is lower by its age.
-    fn wait_max(&mut self, now: Nanos) -> u64 {
-        match (self.paused, &self.held_input) {
-            (Some(Pause::Room), Some(input)) if self.held.bytes() > 0 => {
+    fn wait_max(&self, now: Nanos) -> u64 {
+        match &self.held_input {
+            Some(input) if self.paused == Some(Pause::Room) && self.held.bytes() > 0 => {
                 wait_max(now.ns_since(input.arrived))
-            }
-            (None, _) if now.ns_since(self.stopped) >= CAUGHT_UP => {
-                self.unread_since = None;
-                WAIT_MAX
             }
             _ => WAIT_MAX,
         }
@@ -790,6 +789,12 @@ impl<D: Driver> Connection<D> {
     /// Returns the times of input that is received now.
     fn times_of_input(&self, now: Nanos) -> InputTimes {
         InputTimes { received: now, arrived: self.unread_since.unwrap_or(now) }
+    }
+
+    /// Begins to process held input, or input that is received now.
+    #[inline]
+    fn begin_input(&mut self, now: Nanos) {
+        self.queue.input = self.held_input.take().unwrap_or_else(|| self.times_of_input(now));
     }
 
     /// Takes note that all input that has arrived is received.

@@ -142,10 +142,7 @@ impl<D: Driver> IoQueue<D> {
                     self.trace_at_once(queue, io, (slot, sqe), (class, bytes), is_held);
                 }
             }
-            Ok(Arrived::Accepted(command)) => {
-                let command = Command { sent: queue.input.arrived, ..command };
-                self.enqueue(queue, io, slot, command, &data);
-            }
+            Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
             Err(status) => {
                 let status = self.completion.log_failure(io, sqe, status);
@@ -568,7 +565,7 @@ impl<D: Driver> IoQueue<D> {
         }
         // A held answer may be sent back as well.
         if !is_held {
-            self.arrival.answered(slot);
+            self.arrival.admission.answered(slot);
         }
         queue.send_soon(&mut io.agenda);
     }
@@ -611,17 +608,17 @@ impl<D: Driver> IoQueue<D> {
         if !self.arrival.has_acre() {
             return;
         }
-        // Without a place to count it, no command is sent back: the host might fail it.
-        let mut room = self.arrival.room_for_sent_back(io.now);
-        let mut stays = |slot| {
-            let stays = room == 0 || self.arrival.is_last_try(slot);
+        // As `Admission::stays`, for several commands before any of them is counted.
+        let admission = &mut self.arrival.admission;
+        let mut room = admission.room(io.now);
+        let stays = |slot| {
+            let stays = room == 0 || admission.is_last_try(slot);
             room -= usize::from(!stays);
             stays
         };
         let traffic = self.network.traffic();
-        let overdue = traffic
-            .map(|traffic| traffic.take_overdue_replies(io.now, &mut stays))
-            .unwrap_or_default();
+        let overdue =
+            traffic.map(|traffic| traffic.take_overdue_replies(io.now, stays)).unwrap_or_default();
         for slot in overdue {
             let sqe = *queue.transport.sqe_of(slot);
             let status = self.arrival.send_back_answered(io, (slot, &sqe));
@@ -637,9 +634,7 @@ impl<D: Driver> IoQueue<D> {
             };
             let (charge, amount) = (*charge, Amount::new(command, device.format()));
             let sqe = *queue.transport.sqe_of(slot);
-            let stays =
-                self.arrival.is_last_try(slot) || self.arrival.room_for_sent_back(io.now) == 0;
-            if stays || !queue.withdraw(io, slot) {
+            if self.arrival.admission.stays(io.now, slot) || !queue.withdraw(io, slot) {
                 continue;
             }
             let status = self.arrival.send_back_overdue(io, (slot, &sqe), &charge, amount);
@@ -665,11 +660,7 @@ impl<D: Driver> IoQueue<D> {
         let sent = queue.commands.command(slot).map_or(job.arrived, |command| command.sent);
         let is_overdue = io.now.ns_since(job.arrived) > factor * wait_max
             || io.now.ns_since(sent) > factor * WAIT_MAX;
-        if !is_overdue
-            || !self.arrival.has_acre()
-            || self.arrival.is_last_try(slot)
-            || self.arrival.room_for_sent_back(io.now) == 0
-        {
+        if !is_overdue || !self.arrival.has_acre() || self.arrival.admission.stays(io.now, slot) {
             return Some(job);
         }
         io.stages.give_back(&mut job, io.now, false);
